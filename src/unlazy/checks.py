@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of arguments at the public entries: one clear error each, naming the argument.
+
+Shapes and Python values are always checked. Array values are checked when they are known, that is
+outside of `jax.jit` and the other transformations; there, nothing can be raised.
+"""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import ArrayLike
+
+from unlazy.errors import UnknownNameError
+
+
+def is_known(value: Any) -> bool:
+    """Whether the entries of an array can be looked at: not under a transformation."""
+    return not isinstance(value, Tracer)
+
+
+def check_inputs(x: ArrayLike, name: str = "x", *, allow_zero_rows: bool = False) -> None:
+    """Raise unless `x` is a finite `(n, d)` array with at least one row and no row of zeros."""
+    shape = np.shape(x)
+    if len(shape) != 2 or shape[0] == 0 or shape[1] == 0:
+        raise ValueError(
+            f"`{name}` must have shape (n, d) with n, d >= 1, got {name}.shape={shape}. "
+            "Rows are samples; flatten images first."
+        )
+    check_finite(x, name)
+    if allow_zero_rows or not is_known(x):
+        return
+    with jax.enable_x64(True):
+        zero = np.flatnonzero(~np.asarray(jnp.any(jnp.asarray(x) != 0, axis=1)))
+    if zero.size:
+        raise ValueError(
+            f"`{name}` must have no row of zeros, got zeros in {some_rows(zero)}. "
+            "A zero row has no direction; drop it."
+        )
+
+
+def check_labels(y: ArrayLike, n: int, name: str = "y") -> None:
+    """Raise unless `y` is a finite `(n,)` or `(n, c)` array."""
+    shape = np.shape(y)
+    if len(shape) not in (1, 2) or shape[0] != n or 0 in shape:
+        raise ValueError(
+            f"`{name}` must have shape ({n},) or ({n}, c), one row a sample, "
+            f"got {name}.shape={shape}."
+        )
+    check_finite(y, name)
+
+
+def check_gram(H: ArrayLike, name: str = "H") -> None:
+    """Raise unless `H` is a finite, square and symmetric matrix with at least one row."""
+    shape = np.shape(H)
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+        raise ValueError(
+            f"`{name}` must be a square Gram matrix of shape (n, n) with n >= 1, "
+            f"got {name}.shape={shape}."
+        )
+    check_finite(H, name)
+    if not is_known(H):
+        return
+    with jax.enable_x64(True):
+        array = jnp.asarray(H)
+        gap = float(jnp.max(jnp.abs(array - array.T)))
+        scale = float(jnp.max(jnp.abs(array)))
+        tolerance = 100 * float(jnp.finfo(array.dtype).eps) * scale
+    if gap > tolerance:
+        raise ValueError(
+            f"`{name}` must be symmetric, got entries that differ from their mirror by {gap:.3g}. "
+            f"Pass ({name} + {name}.T) / 2 if that is rounding."
+        )
+
+
+def check_finite(array: ArrayLike, name: str) -> None:
+    """Raise if an entry is nan or infinite, naming the first rows that hold one."""
+    if not is_known(array):
+        return
+    with jax.enable_x64(True):  # else a float64 value beyond float32's range would count as inf
+        finite = np.asarray(jnp.isfinite(jnp.asarray(array)))
+    if finite.all():
+        return
+    if finite.ndim == 0:
+        raise ValueError(f"`{name}` must be finite, got {name}={array}.")
+    rows = np.flatnonzero(~finite.reshape(finite.shape[0], -1).all(axis=1))
+    raise ValueError(f"`{name}` must be finite, got nan or inf in {some_rows(rows)}.")
+
+
+def check_positive(value: Any, name: str) -> None:
+    """Raise unless `value` is a finite number above zero."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (is_number and np.isfinite(value) and value > 0):
+        raise ValueError(f"`{name}` must be a positive number, got {name}={value}.")
+
+
+def check_count(value: Any, name: str, *, least: int = 1) -> None:
+    """Raise unless `value` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"`{name}` must be an integer >= {least}, got {name}={value!r}.")
+
+
+def check_name(value: str, known: Iterable[str], name: str) -> None:
+    """Raise unless `value` is one of the `known` names, suggesting the nearest."""
+    known = list(known)
+    if value in known:
+        return
+    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise UnknownNameError(
+        f"`{name}` must be a known name, got {name}={value!r}. {hint}Known: {', '.join(known)}."
+    )
+
+
+def some_rows(rows: np.ndarray, most: int = 5) -> str:
+    """The row numbers as words, cut after `most`: `rows 3, 17 and 20`."""
+    rows = np.asarray(rows)
+    names = [str(int(row)) for row in rows[:most]]
+    if len(rows) > most:
+        return f"rows {', '.join(names)} and {len(rows) - most} more"
+    if len(names) == 1:
+        return f"row {names[0]}"
+    return f"rows {', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strict set-up of every test: no silent promotion, x64 off as our users run it."""
+
+import os
+from pathlib import Path
+
+import jax
+import jax.random as jr
+import jaxtyping
+import pytest
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Read once: tests of the data room unset the variable.
+_SIBLING = Path(__file__).parents[2] / "shared" / "data"
+_REAL_DATA = Path(os.environ.get("UNLAZY_DATA") or _SIBLING)
+
+
+@pytest.fixture
+def x64():
+    """Run the test with x64 on, for identities that are checked to rounding."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def getkey():
+    """A fresh, fixed key at each call."""
+    counter = iter(range(10**6))
+    return lambda: jr.fold_in(jr.key(20191), next(counter))
+
+
+@pytest.fixture
+def no_shape_checker():
+    """Run the test as users run us: without the checker, our own messages speak."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def real_data(monkeypatch):
+    """The folder of the real image sets; without one the test is skipped."""
+    if not _REAL_DATA.is_dir():
+        pytest.skip("the image sets are not on this machine")
+    monkeypatch.setenv("UNLAZY_DATA", str(_REAL_DATA))
+    return _REAL_DATA

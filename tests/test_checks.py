@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unlazy import checks
+from unlazy.errors import UnknownNameError
+
+
+def test_rows_are_named_and_cut():
+    assert checks.some_rows(np.array([3])) == "row 3"
+    assert checks.some_rows(np.array([3, 17, 20])) == "rows 3, 17 and 20"
+    assert checks.some_rows(np.arange(9)) == "rows 0, 1, 2, 3, 4 and 4 more"
+
+
+def test_good_input_passes():
+    checks.check_inputs(np.eye(3))
+    checks.check_labels(np.ones(3), 3)
+    checks.check_labels(np.ones((3, 2)), 3)
+    checks.check_gram(np.eye(3))
+    checks.check_finite(1e300, "value")  # beyond float32, but finite
+    checks.check_inputs(np.zeros((1, 2)), allow_zero_rows=True)
+
+
+def test_values_are_not_looked_at_under_a_transformation():
+    @jax.jit
+    def inside(x):
+        checks.check_inputs(x)
+        checks.check_gram(x)
+        return x
+
+    assert jnp.isnan(inside(jnp.full((2, 2), jnp.nan))).all()
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (lambda: checks.check_finite(np.inf, "value"), "`value` must be finite, got value=inf"),
+        (lambda: checks.check_count(2.0, "k"), "`k` must be an integer >= 1, got k=2.0"),
+        (lambda: checks.check_count(True, "k"), "`k` must be an integer >= 1, got k=True"),
+        (lambda: checks.check_count(-1, "k", least=0), "`k` must be an integer >= 0, got k=-1"),
+        (lambda: checks.check_positive(-1.0, "lr"), "`lr` must be a positive number, got lr=-1.0"),
+        (lambda: checks.check_labels(np.ones((3, 0)), 3), "`y` must have shape"),
+    ],
+)
+def test_each_mistake_has_its_message(check, message, no_shape_checker):
+    with pytest.raises(ValueError, match=message):
+        check()
+
+
+def test_unknown_names_suggest_the_nearest_and_list_all():
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'beta'.* Known: alpha, beta"):
+        checks.check_name("betta", ["alpha", "beta"], "letter")
+    with pytest.raises(UnknownNameError, match=r"got letter='zzz'. Known: alpha"):
+        checks.check_name("zzz", ["alpha"], "letter")
