@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symmetric eigendecomposition in float64, in the order and with the signs that we promise."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+
+class Eigen(eqx.Module):
+    """Eigenvalues, largest first, and orthonormal eigenvectors in the columns of `vectors`."""
+
+    values: Float64[np.ndarray, " n"]
+    vectors: Float64[Array, "n n"]
+
+
+def eigh(H: Float[Array | np.ndarray, "n n"]) -> Eigen:
+    """Eigendecomposition of a symmetric matrix, in float64.
+
+    The largest entry of each eigenvector is positive, so that two runs, or two machines, agree on
+    what would otherwise be an arbitrary sign.
+    """
+    with jax.enable_x64(True):
+        values, vectors = _eigh(jnp.asarray(H, jnp.float64))
+        return Eigen(np.asarray(values), vectors)
+
+
+@jax.jit
+def _eigh(H: Float64[Array, "n n"]):
+    values, vectors = jnp.linalg.eigh(H)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    largest = jnp.argmax(jnp.abs(vectors), axis=0)
+    signs = jnp.sign(jnp.take_along_axis(vectors, largest[None, :], axis=0))
+    return values, vectors * signs
