@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which parameters are trained: the hidden layers, the last one, or all."""
+
+from typing import Literal, Protocol, TypeVar, runtime_checkable
+
+import equinox as eqx
+import jax
+
+from unlazy.checks import check_name
+
+Trained = Literal["hidden", "last", "all"]
+
+
+@runtime_checkable
+class LayeredParams(Protocol):
+    """Parameters of a learner, which know their last layer."""
+
+    def is_last(self) -> "LayeredParams":
+        """The same structure with True at the leaves of the last layer, False elsewhere."""
+        ...
+
+
+P = TypeVar("P", bound=LayeredParams)
+
+
+def partition(params: P, trained: Trained) -> tuple[P, P]:
+    """Split `params` into those to train and the frozen rest.
+
+    Both have the structure of `params`, with None where a leaf is in the other part, so that each
+    is a pytree of its own: differentiate with respect to the first, and put them together again
+    with `combine`.
+
+    Example:
+        >>> from unlazy.nets import TwoLayer
+        >>> params = TwoLayer(inputs=3, width=4).init(key=jax.random.key(0))
+        >>> trainable, frozen = partition(params, "hidden")
+        >>> print(trainable.a, frozen.W, combine(trainable, frozen).W.shape)
+        None None (4, 3)
+    """
+    check_name(trained, ["hidden", "last", "all"], "trained")
+    if trained == "all":
+        return eqx.partition(params, True)
+    chosen = jax.tree.map(lambda last: last == (trained == "last"), params.is_last())
+    return eqx.partition(params, chosen)
+
+
+def combine(trainable: P, frozen: P) -> P:
+    """Put the two parts of `partition` together again."""
+    return eqx.combine(trainable, frozen)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two-layer network, with the initialisations of the papers that study it."""
+
+import math
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.activations import Activation, activation
+from unlazy.checks import check_count, check_name, check_positive
+
+
+class TwoLayerParams(eqx.Module):
+    """First-layer weights, one neuron a row, and the output weights."""
+
+    W: Float[Array, "m d"]
+    a: Float[Array, " m"]
+
+    def is_last(self) -> "TwoLayerParams":
+        """True at the leaves of the last layer."""
+        flags = jax.tree.map(lambda _: False, self)
+        return eqx.tree_at(lambda params: params.a, flags, True)
+
+
+class TwoLayer(eqx.Module):
+    r"""A network with one hidden layer and one output.
+
+    $$f(x) = \frac{1}{\sqrt m} \sum_{r=1}^m a_r \sigma(w_r^\top x)$$
+
+    Initialisations, with `init_scale` $\kappa$:
+
+    - "gaussian": $w_r \sim N(0, \kappa^2 I)$, $a_r$ uniform on $\pm 1$. The initial output has
+      variance $\kappa^2/2$ on unit-norm inputs.
+    - "antisymmetric": the second half of the neurons copies the first half's $w_r$ and negates its
+      $a_r$, so that the initial output is exactly zero. Needs an even width. Use it whenever theory
+      is compared with training: a small $\kappa$ would also shrink the output, but makes the
+      network leave the lazy regime.
+
+    Source: AR-1, AR-2 and AR-2b, arXiv:1901.08584 eq. (1).
+
+    Example:
+        >>> net = TwoLayer(inputs=3, width=8, init="antisymmetric")
+        >>> print(net(net.init(key=jr.key(0)), jnp.eye(3)))
+        [0. 0. 0.]
+    """
+
+    inputs: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True)
+    init_kind: str = eqx.field(static=True)
+    init_scale: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        width: int,
+        activation: str | Activation = "relu",
+        init: str = "gaussian",
+        init_scale: float = 1.0,
+    ):
+        check_count(inputs, "inputs")
+        check_count(width, "width")
+        check_name(init, _INITS, "init")
+        check_positive(init_scale, "init_scale")
+        if init == "antisymmetric" and width % 2:
+            raise ValueError(
+                f"`width` must be even for init='antisymmetric', got width={width}. "
+                f"Use width={width + 1}."
+            )
+        self.inputs, self.width = int(inputs), int(width)
+        self.activation = _as_activation(activation)
+        self.init_kind, self.init_scale = init, float(init_scale)
+
+    def init(self, *, key: PRNGKeyArray) -> TwoLayerParams:
+        """Draw initial parameters."""
+        return _INITS[self.init_kind](self, key)
+
+    def __call__(self, params: TwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """The outputs at the rows of `x`."""
+        return self.readout(params, self.preactivations(params, x))
+
+    def preactivations(self, params: TwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
+        """The inputs to the hidden neurons, `x W^T`."""
+        return x @ params.W.T
+
+    def readout(self, params: TwoLayerParams, z: Float[Array, "n m"]) -> Float[Array, " n"]:
+        """The outputs, given the inputs to the hidden neurons."""
+        return self.activation(z) @ params.a / math.sqrt(self.width)
+
+
+def _as_activation(value: str | Activation) -> Activation:
+    # The field of the same name hides the function inside the class body.
+    return activation(value)
+
+
+def _gaussian(net: TwoLayer, key: PRNGKeyArray, width: int | None = None) -> TwoLayerParams:
+    key_W, key_a = jr.split(key)
+    m = net.width if width is None else width
+    W = net.init_scale * jr.normal(key_W, (m, net.inputs))
+    return TwoLayerParams(W=W, a=jr.rademacher(key_a, (m,), dtype=W.dtype))
+
+
+def _antisymmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
+    half = _gaussian(net, key, net.width // 2)
+    return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([half.a, -half.a]))
+
+
+# The other papers' initialisations (symmetric, sphere, learner) take their place here.
+_INITS: dict[str, Callable[..., TwoLayerParams]] = {
+    "gaussian": _gaussian,
+    "antisymmetric": _antisymmetric,
+}

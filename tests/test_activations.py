@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+import unlazy as ul
+
+SMOOTH = {
+    "identity": lambda z: z,
+    "quadratic": lambda z: z**2 / 2,
+    "sigmoid": lambda z: 1 / (1 + mpmath.exp(-z)),
+    "tanh": mpmath.tanh,
+    "erf": mpmath.erf,
+    "softplus": lambda z: mpmath.log(1 + mpmath.exp(z)),
+    "gelu": lambda z: z * mpmath.ncdf(z),
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "exp": mpmath.exp,
+}
+POINTS = (-2.3, -0.4, 0.0, 0.7, 1.9)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 6])
+def test_derivatives_agree_with_mpmath(name, k, x64):
+    ours = ul.activation(name).derivative(k)(jnp.array(POINTS))
+    with mpmath.workdps(40):
+        exact = [float(mpmath.diff(SMOOTH[name], mpmath.mpf(z), k)) for z in POINTS]
+    # High derivatives are sums of terms of size up to k! that cancel.
+    np.testing.assert_allclose(ours, exact, rtol=1e-13, atol=2e-15 * math.factorial(k))
+
+
+@pytest.mark.parametrize("name", [*SMOOTH, "relu", "relu3"])
+def test_first_derivative_is_what_automatic_differentiation_gives(name, x64):
+    sigma = ul.activation(name)
+    z = jnp.array(POINTS)
+    np.testing.assert_allclose(jax.vmap(jax.grad(sigma))(z), sigma.derivative(1)(z), atol=1e-14)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_taylor_coefficients_agree_with_mpmath(name):
+    with mpmath.workdps(40):
+        exact = [float(c) for c in mpmath.taylor(SMOOTH[name], 0, 7)]
+    ours = ul.activation(name).taylor(7)
+    assert ours.dtype == np.float64
+    np.testing.assert_allclose(ours, exact, rtol=1e-13, atol=1e-15)
+
+
+def test_relu_has_slope_one_at_zero_as_in_the_papers():
+    # AR-100: the indicator is >=; jax.nn.relu has 0 there.
+    relu, zero = ul.activation("relu"), jnp.zeros(())
+    assert float(relu.derivative(1)(zero)) == 1
+    assert float(jax.grad(relu)(zero)) == 1
+    np.testing.assert_array_equal(relu(jnp.array([-1.0, 0.0, 2.0])), [0, 0, 2])
+
+
+def test_relu3_is_a_sixth_of_the_cube():
+    sigma, z = ul.activation("relu3"), jnp.array([-1.0, 2.0])
+    for k, value in enumerate([8 / 6, 2.0, 2.0, 1.0]):
+        np.testing.assert_allclose(sigma.derivative(k)(z), [0, value], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "order"), [("relu", 2), ("relu3", 4)])
+def test_derivatives_that_do_not_exist_are_refused(name, order):
+    with pytest.raises(ValueError, match=f"`k` must be at most {order - 1} for {name}"):
+        ul.activation(name).derivative(order)
+    with pytest.raises(ValueError, match="has a kink at 0"):
+        ul.activation(name).taylor(1)
+    with pytest.raises(ValueError, match="`k` must be an integer >= 0"):
+        ul.activation(name).derivative(-1)
+
+
+def test_shift_moves_the_argument(x64):
+    # The shift b of NB: the logistic function of z - b.
+    z = jnp.array(POINTS)
+    np.testing.assert_allclose(
+        ul.activation("sigmoid", shift=0.5)(z), 1 / (1 + jnp.exp(0.5 - z)), rtol=1e-14
+    )
+
+
+def test_a_polynomial_has_its_coefficients_and_derivatives(x64):
+    sigma, z = ul.polynomial([1.0, -2.0, 0.0, 4.0]), jnp.array(POINTS)
+    np.testing.assert_allclose(sigma(z), 1 - 2 * z + 4 * z**3, atol=1e-13)
+    np.testing.assert_allclose(sigma.derivative(2)(z), 24 * z, atol=1e-13)
+    np.testing.assert_array_equal(sigma.derivative(4)(z), jnp.zeros(5))
+    np.testing.assert_array_equal(sigma.taylor(4), [1, -2, 0, 4, 0])
+    assert sigma == ul.polynomial([1, -2, 0, 4])
+    assert hash(sigma) == hash(ul.polynomial([1, -2, 0, 4]))
+
+
+def test_softplus_is_stable_far_out():
+    z = jnp.array([-100.0, 100.0])
+    np.testing.assert_allclose(ul.activation("softplus")(z), [0.0, 100.0], atol=1e-30)
+
+
+@pytest.mark.parametrize("name", [*SMOOTH, "relu", "relu3"])
+def test_dtype_in_is_dtype_out(name, x64):
+    for dtype in (jnp.float32, jnp.float64):
+        z = jnp.array(POINTS, dtype)
+        assert ul.activation(name)(z).dtype == dtype
+        assert ul.activation(name, shift=0.5).derivative(1)(z).dtype == dtype
+
+
+def test_unknown_names_get_the_nearest():
+    with pytest.raises(ValueError, match="Did you mean 'sigmoid'"):
+        ul.activation("sigmoide")
+    with pytest.raises(ValueError, match="`coefficients` must be a non-empty sequence"):
+        ul.polynomial([])
+    assert ul.activation(ul.activation("tanh")) == ul.activation("tanh")
