@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs and labels: spheres, cubes, image sets, and labels that are random or corrupted."""
+
+from unlazy.data.inputs import cube, sphere
+from unlazy.data.labels import corrupt_labels, random_labels
+from unlazy.data.loading import load
+from unlazy.data.sources import available, where
+from unlazy.data.task import Task
+
+__all__ = [
+    "Task",
+    "available",
+    "corrupt_labels",
+    "cube",
+    "load",
+    "random_labels",
+    "sphere",
+    "where",
+]

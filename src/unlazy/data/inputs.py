@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthetic inputs: the uniform distributions on a sphere and on the corners of a cube."""
+
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.checks import check_count, check_positive
+
+
+def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[Array, "n d"]:
+    r"""Draw `n` points, independent and uniform on the sphere of radius `radius` in `d` dimensions.
+
+    $$x_i = r\, g_i / \|g_i\|_2, \qquad g_i \sim N(0, I_d)$$
+
+    Source: Muller, "A note on a method for generating points uniformly on n-dimensional spheres",
+    Communications of the ACM 2 (1959).
+
+    Args:
+        n: Number of points.
+        d: Dimension of the space; the sphere itself has dimension `d - 1`.
+        radius: Euclidean norm of every row.
+        key: Key of the draw.
+
+    Returns:
+        One point a row, in the default dtype of JAX.
+
+    Raises:
+        ValueError: If `n` or `d` is below one or `radius` is not positive.
+
+    Example:
+        >>> import jax
+        >>> sphere(5, 3, radius=2.0, key=jax.random.key(0)).shape
+        (5, 3)
+    """
+    check_count(n, "n")
+    check_count(d, "d")
+    check_positive(radius, "radius")
+    g = jr.normal(key, (n, d))
+    norm = jnp.linalg.norm(g, axis=1, keepdims=True)
+    # A float32 normal is one of finitely many numbers, so that for small d all of a row may be zero
+    # once in millions of draws; such a row becomes the first axis instead of nan.
+    axis = jnp.zeros_like(g).at[:, 0].set(1)
+    return radius * jnp.where(norm > 0, g / norm, axis)
+
+
+def cube(n: int, d: int, *, scale: float = 1.0, key: PRNGKeyArray) -> Float[Array, "n d"]:
+    """Draw `n` corners, independent and uniform among the `2**d` of the cube `[-scale, scale]^d`.
+
+    Args:
+        n: Number of points.
+        d: Dimension.
+        scale: Absolute value of every entry; `d ** -0.5` gives rows of unit norm.
+        key: Key of the draw.
+
+    Returns:
+        One corner a row, in the default dtype of JAX.
+
+    Raises:
+        ValueError: If `n` or `d` is below one or `scale` is not positive.
+
+    Example:
+        >>> import jax
+        >>> x = cube(5, 3, scale=0.5, key=jax.random.key(0))
+        >>> bool((abs(x) == 0.5).all())
+        True
+    """
+    check_count(n, "n")
+    check_count(d, "d")
+    check_positive(scale, "scale")
+    return scale * jr.rademacher(key, (n, d), dtype=float)

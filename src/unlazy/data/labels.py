@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels with the information taken out: uniformly random, or replaced by random ones in part."""
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.checks import check_count, is_known, some_rows
+
+
+def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
+    """Draw `n` independent labels, +1 or -1 with probability one half each.
+
+    Source: AR-22, arXiv:1901.08584 sec. 6.
+
+    Args:
+        n: Number of labels.
+        key: Key of the draw.
+
+    Returns:
+        The labels, in the default dtype of JAX.
+
+    Raises:
+        ValueError: If `n` is below one.
+
+    Example:
+        >>> import jax
+        >>> y = random_labels(4, key=jax.random.key(0))
+        >>> bool((abs(y) == 1).all())
+        True
+    """
+    check_count(n, "n")
+    return jr.rademacher(key, (n,), dtype=float)
+
+
+def corrupt_labels(
+    y: Float[Array, " n"], fraction: float, *, key: PRNGKeyArray
+) -> Float[Array, " n"]:
+    """Replace the labels of a random subset by fresh uniform ones.
+
+    The subset has exactly `round(fraction * n)` indices and is uniform among those of that size. A
+    fresh label equals the old one half of the time, so about `fraction / 2` of the labels change;
+    `fraction=1` gives labels that are independent of `y`. With the same key a larger fraction keeps
+    the fresh labels of a smaller one and adds to them.
+
+    Source: AR-22, arXiv:1901.08584 sec. 6. The paper corrupts training and test labels alike: call
+    this once for each, with a key of its own.
+
+    Args:
+        y: Labels, +1 or -1.
+        fraction: Share of the labels that are drawn again, from 0 to 1; a Python number.
+        key: Key of the draw.
+
+    Returns:
+        The new labels, in the dtype of `y`.
+
+    Raises:
+        ValueError: If `y` is not a vector of +1 and -1 or `fraction` is not in [0, 1].
+
+    Example:
+        >>> import jax
+        >>> y = jax.numpy.ones(1000)
+        >>> changed = corrupt_labels(y, 0.2, key=jax.random.key(0)) != y
+        >>> 0 < int(changed.sum()) <= 200
+        True
+    """
+    _check_signs(y)
+    if not 0 <= fraction <= 1:
+        raise ValueError(
+            f"`fraction` must be between 0 and 1, got fraction={fraction}. "
+            "It is the share of labels drawn again, not the number."
+        )
+    y = jnp.asarray(y)
+    (n,) = y.shape
+    key_rank, key_fresh = jr.split(key)
+    # Ranks below the count, not the first entries of a permutation: then the fraction changes no
+    # shape, and a whole range of fractions is compiled once.
+    is_fresh = jr.permutation(key_rank, n) < round(fraction * n)
+    return jnp.where(is_fresh, jr.rademacher(key_fresh, (n,), dtype=y.dtype), y)
+
+
+def _check_signs(y: Float[Array, " n"]) -> None:
+    shape = np.shape(y)
+    if len(shape) != 1 or shape[0] == 0:
+        raise ValueError(f"`y` must have shape (n,) with n >= 1, got y.shape={shape}.")
+    if not is_known(y):
+        return
+    bad = np.flatnonzero(np.abs(np.asarray(y)) != 1)
+    if bad.size:
+        raise ValueError(f"`y` must hold only +1 and -1, got other values in {some_rows(bad)}.")

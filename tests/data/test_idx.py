@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+import gzip
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from unlazy.data.idx import read_idx, read_split
+from unlazy.errors import DataFileError
+
+ARRAYS = hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5))
+
+# The same examples every time, and none of them timed: machines are shared.
+FIXED = settings(derandomize=True, deadline=None)
+
+
+def read_back(data, ndim):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "some-idx-ubyte"
+        path.write_bytes(data)
+        return read_idx(path, ndim)
+
+
+@FIXED
+@given(array=ARRAYS, gz=st.booleans())
+def test_reading_what_was_written_is_the_identity(array, gz, idx_bytes):
+    data = idx_bytes(array)
+    found = read_back(gzip.compress(data) if gz else data, array.ndim)
+    assert found.shape == array.shape
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found, array)
+
+
+@FIXED
+@given(array=ARRAYS, gz=st.booleans(), data=st.data())
+def test_any_truncation_is_refused(array, gz, data, idx_bytes):
+    whole = gzip.compress(idx_bytes(array)) if gz else idx_bytes(array)
+    kept = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(DataFileError, match="some-idx-ubyte must"):
+        read_back(whole[:kept], array.ndim)
+
+
+@FIXED
+@given(array=ARRAYS, extra=st.binary(min_size=1, max_size=9))
+def test_any_trailing_bytes_are_refused(array, extra, idx_bytes):
+    with pytest.raises(DataFileError, match=f"{array.size} bytes.*found {array.size + len(extra)}"):
+        read_back(idx_bytes(array) + extra, array.ndim)
+
+
+@FIXED
+@given(array=ARRAYS, data=st.data())
+def test_a_flipped_bit_in_a_gzip_file_never_changes_the_array(array, data, idx_bytes):
+    """It raises, or, in the parts of the header that mean nothing (a date), does no harm."""
+    whole = bytearray(gzip.compress(idx_bytes(array)))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    whole[at] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        found = read_back(bytes(whole), array.ndim)
+    except DataFileError:
+        return
+    np.testing.assert_array_equal(found, array)
+
+
+def test_a_flipped_bit_in_the_compressed_data_is_refused(idx_bytes):
+    array = np.random.default_rng(0).integers(0, 256, (20, 20), dtype=np.uint8)
+    whole = bytearray(gzip.compress(idx_bytes(array)))
+    whole[len(whole) // 2] ^= 1
+    with pytest.raises(DataFileError, match="must be a complete gzip file"):
+        read_back(bytes(whole), 2)
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        (b"", "nothing"),
+        (b"\x89PNG", "89 50 4e 47"),
+        (b"\0\0\x0d\1", "00 00 0d 01"),  # float32 entries
+        (b"\0\0\x08\3", "00 00 08 03"),  # three dimensions where one is expected
+    ],
+)
+def test_a_header_of_another_kind_is_refused(header, found):
+    with pytest.raises(DataFileError, match=f"00 00 08 01.*found {found}"):
+        read_back(header, 1)
+
+
+def test_a_header_that_promises_too_much_is_refused_without_the_memory_for_it():
+    with pytest.raises(DataFileError, match="must hold 18446744065119617025 bytes"):
+        read_back(b"\0\0\x08\2" + b"\xff" * 8 + b"some", 2)
+
+
+def test_images_come_flat_with_their_labels(tmp_path, idx_bytes, make_split):
+    images, labels = make_split(6, (2, 3), seed=1)
+    (tmp_path / "images").write_bytes(idx_bytes(images))
+    (tmp_path / "labels").write_bytes(idx_bytes(labels))
+    split = read_split(tmp_path / "images", tmp_path / "labels")
+    np.testing.assert_array_equal(split.images, images.reshape(6, 6))
+    np.testing.assert_array_equal(split.labels, labels)
+
+
+def test_another_number_of_labels_than_images_is_refused(tmp_path, idx_bytes, make_split):
+    images, labels = make_split(6, (2, 3), seed=1)
+    (tmp_path / "images").write_bytes(idx_bytes(images))
+    (tmp_path / "labels").write_bytes(idx_bytes(labels[:5]))
+    with pytest.raises(DataFileError, match=r"labels must hold .* expected 6 labels, found 5"):
+        read_split(tmp_path / "images", tmp_path / "labels")
+
+
+def test_a_label_above_nine_is_refused_by_row(tmp_path, idx_bytes, make_split):
+    images, labels = make_split(6, (2, 3), seed=1)
+    labels[4] = 10
+    (tmp_path / "images").write_bytes(idx_bytes(images))
+    (tmp_path / "labels").write_bytes(idx_bytes(labels))
+    with pytest.raises(DataFileError, match=r"labels from 0 to 9, found 10 .* row 4"):
+        read_split(tmp_path / "images", tmp_path / "labels")
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path):
+    with pytest.raises(DataFileError, match=re.escape(f"{tmp_path / 'gone'} could not be read")):
+        read_idx(tmp_path / "gone", 1)
