@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The label energy y^T H^-1 y and the complexity measure made of it, safe for singular H."""
+
+import math
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.checks import check_gram, check_labels
+from unlazy.errors import UnlazyWarning
+from unlazy.linalg import cholesky, eigh
+
+_MOST_PAIRS = 5  # named in the warning
+
+
+def label_energy(
+    H: Float[Array | np.ndarray, "n n"], y: Float[Array | np.ndarray, "n *c"]
+) -> float:
+    r"""How much it costs a kernel to interpolate the labels.
+
+    $$M = y^\top H^{-1} y$$
+
+    the squared RKHS norm of the interpolating function, and the squared distance that an infinitely
+    wide network travels to fit the labels. Summed over the columns of `y`. Computed by a float64
+    Cholesky factorisation, n^3/3 operations.
+
+    A singular `H` (duplicate rows in the data) is met by the pseudo-inverse: the value is that
+    without the duplicates when their labels agree. When they do not, no function interpolates:
+    the result is `inf`, with a warning that names the rows. No ridge is ever added.
+
+    Source: AR-11, AR-32 and AR-33, arXiv:1901.08584 Theorem 5.1.
+
+    Raises:
+        ValueError: `H` is not finite, square, symmetric and positive semi-definite; `y` does not
+            fit it.
+
+    Warns:
+        UnlazyWarning: the labels cannot be interpolated.
+
+    Example:
+        >>> label_energy(jnp.diag(jnp.array([4.0, 0.25])), jnp.array([1.0, -1.0]))
+        4.25
+    """
+    check_gram(H)
+    check_labels(y, H.shape[0])
+    factor = cholesky(H)
+    if factor is not None and factor.smallest_eigenvalue() > _null_tolerance(H, _trace(H)):
+        white = np.asarray(factor.whiten(y))
+        return float(np.sum(white**2))
+    return _energy_on_the_range(H, np.asarray(y, np.float64).reshape(H.shape[0], -1))
+
+
+def label_complexity(
+    H: Float[Array | np.ndarray, "n n"], y: Float[Array | np.ndarray, "n *c"]
+) -> float:
+    r"""The complexity measure that bounds the population loss, whatever the width.
+
+    $$\sqrt{\frac{2\, y^\top H^{-1} y}{n}}$$
+
+    Not clipped: above 1 it says nothing as a bound, but still ranks label sets.
+
+    Source: AR-11, arXiv:1901.08584 Theorem 5.1. Raises and warns as `label_energy` does.
+
+    Example:
+        >>> label_complexity(jnp.eye(2) / 4, jnp.array([2.0, 2.0]))
+        5.656854249492381
+    """
+    return math.sqrt(2 * label_energy(H, y) / H.shape[0])
+
+
+def _trace(H: Float[Array | np.ndarray, "n n"]) -> float:
+    return float(np.sum(_diagonal(H)))
+
+
+def _diagonal(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
+    with jax.enable_x64(True):
+        return np.asarray(jnp.diagonal(H), np.float64)
+
+
+def _null_tolerance(H: Float[Array | np.ndarray, "n n"], largest: float) -> float:
+    """Eigenvalues below this count as zero (AR-33).
+
+    The second part is there for matrices made with a plain arccos, whose rounding at cosine 1 puts
+    errors of 1e-8 into the entries of duplicate rows; `relu_gram` has none.
+    """
+    n = H.shape[0]
+    dtype = np.float32 if H.dtype == jnp.float32 else np.float64
+    return max(n * float(np.finfo(dtype).eps) * largest, 2e-8 * float(np.max(_diagonal(H))))
+
+
+def _energy_on_the_range(H: Float[Array | np.ndarray, "n n"], y: Float64[np.ndarray, "n c"]):
+    eigen = eigh(H)
+    tolerance = _null_tolerance(H, float(eigen.values[0]))
+    if eigen.values[-1] < -100 * tolerance:
+        raise ValueError(
+            "`H` must be positive semi-definite, got a smallest eigenvalue of "
+            f"{eigen.values[-1]:.3g} beside a largest of {eigen.values[0]:.3g}."
+        )
+    projections = np.asarray(eigen.vectors).T @ y
+    null = eigen.values <= tolerance
+    outside = float(np.linalg.norm(projections[null]))
+    if outside > 1e-6 * float(np.linalg.norm(y)):
+        _warn_of_conflict(H, y, outside / float(np.linalg.norm(y)))
+        return math.inf
+    return float(np.sum(projections[~null] ** 2 / eigen.values[~null, None]))
+
+
+def _warn_of_conflict(H, y: Float64[np.ndarray, "n c"], mass: float) -> None:
+    pairs = _conflicting_pairs(np.asarray(H, np.float64), y)
+    if pairs:
+        named = ", ".join(f"{i} and {j}" for i, j in pairs[:_MOST_PAIRS])
+        more = f" and {len(pairs) - _MOST_PAIRS} more" if len(pairs) > _MOST_PAIRS else ""
+        why = f"rows {named}{more} are duplicates with different labels"
+    else:
+        why = "rows are linearly dependent under the kernel and their labels are not"
+    warnings.warn(
+        f"No function interpolates these labels: {why} (a share {mass:.2g} of them lies where "
+        "the kernel vanishes). The label energy is infinite; drop or relabel the rows.",
+        UnlazyWarning,
+        stacklevel=4,
+    )
+
+
+def _conflicting_pairs(H: Float64[np.ndarray, "n n"], y: Float64[np.ndarray, "n c"]):
+    """Pairs of rows parallel under the kernel whose labels are not in the ratio of their norms."""
+    norm = np.sqrt(np.maximum(np.diagonal(H), 0))
+    parallel = (1 - 1e-7) * norm[:, None] * norm[None, :] <= H
+    i, j = np.nonzero(np.triu(parallel, k=1))
+    gap = np.linalg.norm(y[i] * norm[j, None] - y[j] * norm[i, None], axis=1)
+    conflict = gap > 1e-6 * np.linalg.norm(y) * np.maximum(norm[i], norm[j])
+    return list(zip(i[conflict].tolist(), j[conflict].tolist(), strict=True))

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel predicts for training by gradient descent: the linear surrogate in closed form."""
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.checks import check_gram, check_labels, check_positive
+from unlazy.errors import UnlazyWarning
+from unlazy.linalg import Eigen, eigh
+
+Steps = int | float | np.number | np.ndarray | Sequence
+"""One step number or many; `math.inf` is the limit."""
+
+
+class KernelDynamics(eqx.Module):
+    r"""Full-batch gradient descent under a fixed kernel, solved by its eigendecomposition.
+
+    The outputs on the training set start at zero and follow
+
+    $$u(k+1) = u(k) - \eta H (u(k) - y), \qquad
+    \|y - u(k)\|^2 = \sum_i (1 - \eta\lambda_i)^{2k} (v_i^\top y)^2,$$
+
+    gradient descent with learning rate $\eta$ on the loss $\frac12 \sum_i (u_i - y_i)^2$, a sum and
+    not a mean. For a network whose initial output $u(0)$ is not small, pass $y - u(0)$ as labels.
+    With labels of shape (n, c) every squared quantity is summed over the columns.
+
+    Source: AR-8 to AR-10, AR-12 and AR-13, arXiv:1901.08584 sections 4 and 5.
+
+    Example:
+        >>> flow = KernelDynamics.from_gram(jnp.diag(jnp.array([2.0, 1.0])), jnp.ones(2))
+        >>> print(flow.learning_rate, flow.loss([0, 1, 2]))
+        0.5 [1.      0.125   0.03125]
+    """
+
+    eigenvalues: Float64[np.ndarray, " n"]  # of H, largest first
+    eigenvectors: Float64[Array, "n n"]  # in the columns
+    projections: Float64[np.ndarray, "n *c"]  # v_i . y
+    learning_rate: float
+
+    @classmethod
+    def from_gram(
+        cls,
+        H: Float[Array | np.ndarray, "n n"],
+        y: Float[Array | np.ndarray, "n *c"],
+        *,
+        learning_rate: float | None = None,
+    ) -> "KernelDynamics":
+        """Decompose `H` once, at a cost of about 9 n^3 operations.
+
+        Args:
+            H: symmetric positive semi-definite Gram matrix.
+            y: labels.
+            learning_rate: None means 1/lambda_max, the largest for which no component overshoots.
+
+        Raises:
+            ValueError: `H` is not a finite symmetric matrix without negative eigenvalues, or `y`
+                does not fit it.
+
+        Warns:
+            UnlazyWarning: `learning_rate` is above 2/lambda_max, where the dynamics diverge.
+        """
+        check_gram(H)
+        check_labels(y, H.shape[0])
+        return cls.from_eigen(eigh(H), y, learning_rate=learning_rate)
+
+    @classmethod
+    def from_eigen(
+        cls,
+        eigen: Eigen,
+        y: Float[Array | np.ndarray, "n *c"],
+        *,
+        learning_rate: float | None = None,
+    ) -> "KernelDynamics":
+        """The dynamics for labels `y` when the eigendecomposition is at hand."""
+        values = _without_rounding(eigen.values)
+        check_labels(y, len(values))
+        if learning_rate is None:
+            learning_rate = 1 / float(values[0])
+        check_positive(learning_rate, "learning_rate")
+        _warn_if_unstable(learning_rate, float(values[0]))
+        with jax.enable_x64(True):
+            projections = np.asarray(eigen.vectors.T @ jnp.asarray(y, jnp.float64))
+        return cls(values, eigen.vectors, projections, float(learning_rate))
+
+    def with_labels(self, y: Float[Array | np.ndarray, "n *c"]) -> "KernelDynamics":
+        """The same kernel and learning rate for other labels, with no new decomposition."""
+        eigen = Eigen(self.eigenvalues, self.eigenvectors)
+        return self.from_eigen(eigen, y, learning_rate=self.learning_rate)
+
+    @property
+    def energies(self) -> Float64[np.ndarray, " n"]:
+        r"""Share of the labels on each eigenvector, $(v_i^\top y)^2 / \|y\|^2$; sums to one."""
+        squares = self._squares
+        total = squares.sum()
+        return squares / total if total > 0 else squares
+
+    def residual(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
+        r"""$\|y - u(k)\|$ at each of `steps`."""
+        return np.asarray(np.sqrt(self._squared_residual(steps)))
+
+    def loss(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
+        r"""$\frac12 \|y - u(k)\|^2$ at each of `steps`: a sum over the samples."""
+        return np.asarray(self._squared_residual(steps) / 2)
+
+    def outputs(
+        self, step: int | float, cross_gram: Float[Array | np.ndarray, "t n"] | None = None
+    ) -> Float64[np.ndarray, "t *c"]:
+        r"""Outputs after `step` steps, on the training set or on other points.
+
+        $$f_k(x) = h(x)^\top V \operatorname{diag}\Big(\frac{1 - (1-\eta\lambda)^k}{\lambda}\Big)
+        V^\top y$$
+
+        Args:
+            step: number of steps; `math.inf` gives the interpolating predictor $h(x)^T H^{-1} y$.
+            cross_gram: kernel between the other points and the training set, one row a point.
+        """
+        learnt = 1 - self._decay(step)
+        with jax.enable_x64(True):
+            if cross_gram is None:
+                return np.asarray(self.eigenvectors @ _scale_rows(learnt, self.projections))
+            weights = _scale_rows(self._divided(learnt), self.projections)
+            coefficients = self.eigenvectors @ weights
+            return np.asarray(jnp.asarray(cross_gram, jnp.float64) @ coefficients)
+
+    def movement(self, step: int | float) -> float:
+        r"""Distance $\|W(k) - W(0)\|_F$ that the linearised network has moved after `step` steps.
+
+        $$\|W(k) - W(0)\|_F^2
+        = \sum_i \frac{(1 - (1-\eta\lambda_i)^k)^2}{\lambda_i} (v_i^\top y)^2$$
+
+        Non-decreasing up to `movement(math.inf)`, which is $\sqrt{y^\top H^{-1} y}$.
+        """
+        learnt = 1 - self._decay(step)
+        return float(np.sqrt(np.sum(self._divided(learnt) * learnt * self._squares)))
+
+    def steps_to(self, relative_loss: float) -> int | float:
+        """Number of steps until the loss is at most `relative_loss` times the initial one.
+
+        `math.inf` when it never is, because labels lie where the kernel vanishes.
+
+        Raises:
+            ValueError: `relative_loss` is not in (0, 1], or the learning rate is 2/lambda_max or
+                more, for which the loss need not fall.
+        """
+        if not 0 < relative_loss <= 1:
+            raise ValueError(
+                f"`relative_loss` must be in (0, 1], got relative_loss={relative_loss}."
+            )
+        if self.learning_rate * self.eigenvalues[0] >= 2:
+            raise ValueError(
+                "`learning_rate` must be below 2/lambda_max for the loss to fall, got "
+                f"learning_rate={self.learning_rate:.4g} and "
+                f"2/lambda_max={2 / self.eigenvalues[0]:.4g}."
+            )
+        goal = relative_loss * float(self.loss(0))
+        if float(self.loss(math.inf)) > goal:
+            return math.inf
+        high = 1
+        while float(self.loss(high)) > goal:
+            high *= 2
+        low = high // 2  # not reached at `low`, or `low` is 0
+        if float(self.loss(0)) <= goal:
+            return 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if float(self.loss(middle)) <= goal else (middle, high)
+        return high
+
+    @property
+    def _squares(self) -> Float64[np.ndarray, " n"]:
+        return (self.projections**2).reshape(len(self.eigenvalues), -1).sum(axis=1)
+
+    def _squared_residual(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
+        k = np.asarray(steps, np.float64)
+        if np.any(k < 0) or np.any(np.isnan(k)):
+            raise ValueError(f"`steps` must be >= 0, got steps={steps}.")
+        # A block of steps at a time: 10^4 samples times 10^4 steps would take 0.8 GB at once.
+        flat = k.reshape(-1)
+        size = max(1, 2**24 // len(self.eigenvalues))
+        blocks = [flat[start : start + size] for start in range(0, flat.size, size)]
+        with np.errstate(over="ignore"):  # above 2/lambda_max the prediction does diverge
+            values = [self._log_decay_power(2 * block) @ self._squares for block in blocks]
+        return np.concatenate([np.zeros(0), *values]).reshape(k.shape)
+
+    def _log_decay_power(self, exponents: Float64[np.ndarray, " t"]) -> np.ndarray:
+        r"""$|1 - \eta\lambda_i|^e$ for each exponent (row) and eigenvalue (column)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = self.learning_rate * self.eigenvalues
+            # log1p keeps the digits of small eta lambda; log(0) is -inf, which is weight zero.
+            log_factor = np.where(rate < 0.5, np.log1p(-rate), np.log(np.abs(1 - rate)))
+            power = exponents[:, None] * log_factor[None, :]
+        # At k = 0 nothing has moved, and a vanishing eigenvalue never moves: 0 * inf counts as 0.
+        power = np.where(np.isnan(power), 0.0, power)
+        return np.exp(power)
+
+    def _decay(self, step: int | float) -> Float64[np.ndarray, " n"]:
+        r"""$(1 - \eta\lambda_i)^k$, with its sign."""
+        if not step >= 0:
+            raise ValueError(f"`step` must be >= 0, got step={step}.")
+        size = self._log_decay_power(np.array([float(step)]))[0]
+        overshoots = self.learning_rate * self.eigenvalues > 1
+        odd = math.isfinite(step) and int(step) % 2 == 1
+        return np.where(overshoots & odd, -size, size)
+
+    def _divided(self, learnt: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+        """`learnt / eigenvalue`, zero where the eigenvalue is."""
+        positive = self.eigenvalues > 0
+        return np.where(positive, learnt / np.where(positive, self.eigenvalues, 1), 0)
+
+
+def _scale_rows(scale: Float64[np.ndarray, " n"], rows: Float64[np.ndarray, "n *c"]) -> Array:
+    return jnp.asarray(scale.reshape(-1, *[1] * (rows.ndim - 1)) * rows)
+
+
+def _without_rounding(eigenvalues: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+    """Set eigenvalues that are zero up to rounding to zero; raise if one is truly negative."""
+    largest = float(eigenvalues[0])
+    noise = len(eigenvalues) * float(np.finfo(np.float64).eps) * abs(largest)
+    if largest <= 0 or eigenvalues[-1] < -1e-6 * largest:
+        raise ValueError(
+            "`H` must be positive semi-definite and not zero, got eigenvalues from "
+            f"{eigenvalues[-1]:.3g} to {largest:.3g}."
+        )
+    return np.where(eigenvalues > noise, eigenvalues, 0.0)
+
+
+def _warn_if_unstable(learning_rate: float, largest: float) -> None:
+    if learning_rate * largest > 2:
+        warnings.warn(
+            f"learning_rate={learning_rate:.4g} is above 2/lambda_max={2 / largest:.4g}: the "
+            f"linear dynamics diverge. Use 1/lambda_max={1 / largest:.4g}, or None.",
+            UnlazyWarning,
+            stacklevel=4,
+        )
