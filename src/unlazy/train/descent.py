@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradient descent and mini-batch SGD with any optax optimiser."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from unlazy.checks import check_count
+from unlazy.nets.partition import Trained, partition
+from unlazy.train.history import History
+from unlazy.train.loop import Progress, Record, run_loop
+from unlazy.train.stopping import StopRule
+
+Loss = Callable[[Any, Any], Float[Array, ""]]
+
+
+class _Batches(NamedTuple):
+    """Where an epoch stands: its order of the samples and the next place in it."""
+
+    key: PRNGKeyArray
+    order: Int[Array, " n"]
+    place: Int[Array, ""]
+
+
+class _State(NamedTuple):
+    trainable: Any
+    frozen: Any
+    optimizer: Any
+    batches: _Batches | None
+
+
+@dataclass(frozen=True)
+class _Descent:
+    loss: Loss
+    optimizer: optax.GradientTransformation
+    batch_size: int | None
+
+    def step(self, state: _State, data: Any) -> tuple[Float[Array, ""], _State]:
+        batches, batch = self._next_batch(state.batches, data)
+
+        def objective(trainable):
+            return self.loss(eqx.combine(trainable, state.frozen), batch)
+
+        loss, gradient = jax.value_and_grad(objective)(state.trainable)
+        update, optimizer = self.optimizer.update(gradient, state.optimizer, state.trainable)
+        trainable = optax.apply_updates(state.trainable, update)
+        return loss, _State(trainable, state.frozen, optimizer, batches)
+
+    def params(self, state: _State, data: Any) -> Any:
+        del data
+        return eqx.combine(state.trainable, state.frozen)
+
+    def _next_batch(self, batches: _Batches | None, data: Any) -> tuple[_Batches | None, Any]:
+        if batches is None or self.batch_size is None:
+            return None, data
+        n = batches.order.shape[0]
+        # A new order at the start of each epoch; the last n mod batch_size samples of one sit out.
+        epoch_over = batches.place + self.batch_size > n
+        key, order, place = jax.lax.cond(epoch_over, _reshuffle, lambda same: same, batches)
+        rows = jax.lax.dynamic_slice(order, (place,), (self.batch_size,))
+        batch = jax.tree.map(lambda leaf: leaf[rows], data)
+        return _Batches(key, order, place + self.batch_size), batch
+
+
+def fit(
+    loss: Loss,
+    params: Any,
+    data: Any,
+    *,
+    optimizer: optax.GradientTransformation,
+    steps: int,
+    batch_size: int | None = None,
+    trained: Trained | Any = None,
+    record: Mapping[str, Record] | None = None,
+    record_every: int = 1,
+    stop: StopRule | None = None,
+    progress: Progress | None = None,
+    key: PRNGKeyArray | None = None,
+) -> History:
+    """Train by full-batch gradient descent, or by SGD over mini-batches.
+
+    The steps are compiled in about fifty chunks, all by the same program; a second call with an
+    equal loss and the same optimiser compiles nothing. The dtype is that of `params`.
+
+    Args:
+        loss: `loss(params, batch)`, a scalar; `batch` has the structure of `data`.
+        params: any pytree of arrays.
+        data: pytree of arrays with one row a sample, such as `(x, y)`.
+        optimizer: any optax optimiser, such as `optax.sgd(1e-3)`.
+        steps: how many updates.
+        batch_size: samples a step, drawn without replacement in each epoch; None means all of them.
+        trained: which parameters to train: None for all, "hidden", "last" or "all" for our
+            learners, or a pytree of booleans of the structure of `params`.
+        record: named functions of the parameters, evaluated every `record_every` steps.
+        record_every: steps between two rows of the history; the first and the last are in any case.
+        stop: rule that ends the run early, such as `RelativeLossBelow(1e-4)`.
+        progress: called with (steps done, steps in all) after each chunk.
+        key: for the order of the mini-batches; needed when `batch_size` is given.
+
+    Returns:
+        The history. A loss that is no longer finite ends the run: the history is kept up to there,
+        with outcome "diverged" and the last finite parameters at hand.
+
+    Raises:
+        ValueError: `batch_size` exceeds the number of samples, `data` is ragged, or `key` is
+            missing.
+
+    Example:
+        >>> loss = lambda w, batch: jnp.sum((batch[0] @ w - batch[1]) ** 2) / 2
+        >>> data = (jnp.eye(2), jnp.array([1.0, -2.0]))
+        >>> history = fit(loss, jnp.zeros(2), data, optimizer=optax.sgd(0.5), steps=3)
+        >>> print(history.loss, history.params)
+        [2.5       0.625     0.15625   0.0390625] [ 0.875 -1.75 ]
+    """
+    n = _samples(data)
+    batches = None
+    if batch_size is not None:
+        check_count(batch_size, "batch_size")
+        if batch_size > n:
+            raise ValueError(
+                f"`batch_size` must be at most the number of samples, {n}, "
+                f"got batch_size={batch_size}. Use None for full-batch descent."
+            )
+        if key is None:
+            raise ValueError("`key` must be given when `batch_size` is, got key=None.")
+        # A place past the end makes the first step draw the first order.
+        batches = _Batches(key, jnp.arange(n), jnp.asarray(n))
+    trainable, frozen = _split(params, trained)
+    state = _State(trainable, frozen, optimizer.init(trainable), batches)
+    return run_loop(
+        _Descent(loss, optimizer, batch_size),
+        state,
+        data,
+        steps=steps,
+        record=record,
+        record_every=record_every,
+        stop=stop,
+        progress=progress,
+    )
+
+
+def _reshuffle(batches: _Batches) -> _Batches:
+    key, key_order = jr.split(batches.key)
+    return _Batches(key, jr.permutation(key_order, batches.order), jnp.zeros_like(batches.place))
+
+
+def _split(params: Any, trained: Trained | Any) -> tuple[Any, Any]:
+    if trained is None:
+        return eqx.partition(params, eqx.is_inexact_array)
+    if isinstance(trained, str):
+        return partition(params, trained)  # pyright: ignore[reportArgumentType]  # checked there
+    return eqx.partition(params, trained)
+
+
+def _samples(data: Any) -> int:
+    counts = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
+    if len(counts) != 1 or counts == {0}:
+        raise ValueError(
+            "`data` must be arrays with the same number of rows, at least one, "
+            f"got row counts {sorted(counts)}."
+        )
+    return counts.pop()

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one loop under every trainer: chunks of steps in `lax.scan`, recorded, stoppable."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from unlazy.checks import check_count
+from unlazy.errors import UnlazyWarning
+from unlazy.train.history import History, Outcome
+from unlazy.train.stopping import StopRule
+
+Progress = Callable[[int, int], None]  # steps done, steps in all
+Record = Callable[[Any], Array]  # of the parameters
+_CHUNKS = 50  # how often a run comes up for air: progress, stop rules and divergence are seen then
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """One way of training. Hashable, because the compiled chunk is cached on it."""
+
+    def step(self, state: Any, data: Any) -> tuple[Float[Array, ""], Any]:
+        """The loss at `state`, and the state one step further."""
+        ...
+
+    def params(self, state: Any, data: Any) -> Any:
+        """The parameters that belong to `state`."""
+        ...
+
+
+class _Carry(NamedTuple):
+    state: Any
+    step: Int[Array, ""]
+    first_loss: Float[Array, ""]
+    running: Bool[Array, ""]
+    finite: Bool[Array, ""]
+
+
+class _Row(NamedTuple):
+    step: Int[Array, ""]
+    loss: Float[Array, ""]
+    valid: Bool[Array, ""]  # false once the run has ended
+    records: dict[str, Array]
+
+
+class _Plan(NamedTuple):
+    """What is compiled into a chunk; hashable."""
+
+    stepper: Stepper
+    stop: StopRule | None
+    record: tuple[tuple[str, Record], ...]
+    record_every: int
+    rows: int  # recorded rows in a chunk
+
+
+def run_loop(
+    stepper: Stepper,
+    state: Any,
+    data: Any,
+    *,
+    steps: int,
+    record: Mapping[str, Record] | None = None,
+    record_every: int = 1,
+    stop: StopRule | None = None,
+    progress: Progress | None = None,
+) -> History:
+    """Take `steps` steps from `state`; see `fit` for the arguments."""
+    check_count(steps, "steps", least=0)
+    check_count(record_every, "record_every")
+    all_rows = -(-steps // record_every)
+    plan = _Plan(
+        stepper,
+        stop,
+        tuple(sorted((record or {}).items())),
+        record_every,
+        max(1, -(-all_rows // _CHUNKS)),
+    )
+    carry = _start(plan, state, data)
+    chunks: list[_Row] = []
+    safe = carry  # the last chunk boundary at which the loss was finite
+    while int(carry.step) < steps and bool(carry.running):
+        safe = carry
+        carry, rows = _chunk(plan, carry, data, jnp.asarray(steps))
+        chunks.append(jax.device_get(rows))
+        if progress is not None:
+            progress(int(carry.step), steps)
+    last = jax.device_get(_closing_row(plan, carry, data))
+    return _history(plan, chunks, last, carry, safe, data, steps)
+
+
+@partial(jax.jit, static_argnums=0)
+def _start(plan: _Plan, state: Any, data: Any) -> _Carry:
+    loss, _ = plan.stepper.step(state, data)
+    true = jnp.ones((), bool)
+    return _Carry(state, jnp.zeros((), int), loss, true, true)
+
+
+@partial(jax.jit, static_argnums=0)
+def _chunk(plan: _Plan, carry: _Carry, data: Any, steps: Int[Array, ""]) -> tuple[_Carry, _Row]:
+    def one_step(carry: _Carry, _: None) -> tuple[_Carry, Array]:
+        loss, following = plan.stepper.step(carry.state, data)
+        finite = carry.finite & (jnp.isfinite(loss) | (carry.step >= steps))
+        stopped = jnp.zeros((), bool) if plan.stop is None else plan.stop(loss, carry.first_loss)
+        go = carry.running & finite & ~stopped & (carry.step < steps)
+        # Frozen by selection, not by a conditional: a run that has ended costs the rest of its
+        # chunk, and nothing waits for the host.
+        state = jax.tree.map(partial(jnp.where, go), following, carry.state)
+        running = carry.running & finite & ~stopped
+        return _Carry(state, carry.step + go.astype(int), carry.first_loss, running, finite), loss
+
+    def one_row(carry: _Carry, _: None) -> tuple[_Carry, _Row]:
+        valid = carry.running & (carry.step < steps)
+        records = _measure(plan, carry.state, data)
+        after, losses = jax.lax.scan(one_step, carry, None, length=plan.record_every)
+        return after, _Row(carry.step, losses[0], valid, records)
+
+    return jax.lax.scan(one_row, carry, None, length=plan.rows)
+
+
+def _measure(plan: _Plan, state: Any, data: Any) -> dict[str, Array]:
+    if not plan.record:
+        return {}
+    params = plan.stepper.params(state, data)
+    return {name: jnp.asarray(function(params)) for name, function in plan.record}
+
+
+@partial(jax.jit, static_argnums=0)
+def _closing_row(plan: _Plan, carry: _Carry, data: Any) -> _Row:
+    loss, _ = plan.stepper.step(carry.state, data)
+    return _Row(carry.step, loss, jnp.ones((), bool), _measure(plan, carry.state, data))
+
+
+def _history(
+    plan: _Plan,
+    chunks: list[_Row],
+    last: _Row,
+    carry: _Carry,
+    safe: _Carry,
+    data: Any,
+    steps: int,
+) -> History:
+    last = jax.tree.map(lambda leaf: np.asarray(leaf)[None], last)
+    rows = jax.tree.map(lambda *leaves: np.concatenate(leaves), *chunks, last)
+    # The end is in `last`; a row of the chunk that started there would be there twice.
+    keep = rows.valid & (rows.step < last.step[0])
+    keep[-1] = True
+    rows = jax.tree.map(lambda leaf: leaf[keep], rows)
+    end = int(last.step[0])
+    diverged = not np.isfinite(last.loss[0])
+    outcome: Outcome = "diverged" if diverged else "completed" if end == steps else "stopped"
+    if diverged:
+        warnings.warn(
+            f"The loss is no longer finite at step {end} of {steps}: training diverged. The "
+            f"parameters returned are those of step {int(safe.step)}. Lower the learning rate.",
+            UnlazyWarning,
+            stacklevel=4,
+        )
+        carry = safe
+    return History(
+        params=plan.stepper.params(carry.state, data),
+        final_step=int(carry.step),
+        outcome=outcome,
+        steps=rows.step.astype(np.int64),
+        loss=rows.loss,
+        records=rows.records,
+    )

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+from unlazy import data
+from unlazy.errors import UnlazyWarning
+from unlazy.nets import TwoLayer
+from unlazy.train import LossBelow, RelativeLossBelow, SquaredError, fit
+
+
+@pytest.fixture
+def problem(getkey):
+    x = data.sphere(24, 5, key=getkey())
+    y = data.random_labels(24, key=getkey())
+    net = TwoLayer(5, 64)
+    return net, net.init(key=getkey()), x, y
+
+
+def by_hand(net, params, x, y, lr, steps):
+    """AR-4 and AR-30 written out: only W moves."""
+    W, a, x, y = (np.asarray(v, np.float64) for v in (params.W, params.a, x, y))
+    losses = []
+    for _ in range(steps + 1):
+        P = x @ W.T
+        resid = np.maximum(P, 0) @ a / np.sqrt(net.width) - y
+        losses.append(np.sum(resid**2) / 2)
+        W = W - lr * ((P >= 0) * resid[:, None] * a / np.sqrt(net.width)).T @ x
+    return np.array(losses)
+
+
+def test_full_batch_descent_follows_the_formula_of_the_gradient(problem):
+    net, params, x, y = problem
+    history = fit(
+        SquaredError(net), params, (x, y), optimizer=optax.sgd(0.1), steps=60, trained="hidden"
+    )
+    np.testing.assert_allclose(history.loss, by_hand(net, params, x, y, 0.1, 60), rtol=2e-4)
+    np.testing.assert_array_equal(history.steps, np.arange(61))
+    np.testing.assert_array_equal(history.params.a, params.a)
+    assert (history.outcome, history.final_step) == ("completed", 60)
+
+
+@pytest.mark.parametrize(("steps", "every"), [(0, 1), (1, 1), (7, 3), (9, 3), (137, 10), (5, 50)])
+def test_rows_are_at_the_stated_steps_and_the_end_is_always_there(problem, steps, every):
+    net, params, x, y = problem
+    history = fit(
+        SquaredError(net),
+        params,
+        (x, y),
+        optimizer=optax.sgd(0.1),
+        steps=steps,
+        record={"norm": lambda p: jnp.linalg.norm(p.W), "copy": lambda p: p.a},
+        record_every=every,
+    )
+    expected = sorted({*range(0, steps, every), steps})
+    assert history.steps.tolist() == expected
+    every_step = fit(SquaredError(net), params, (x, y), optimizer=optax.sgd(0.1), steps=steps)
+    np.testing.assert_allclose(history.loss, every_step.loss[expected], rtol=1e-5)
+    assert history.records["norm"].shape == (len(expected),)
+    assert history.records["copy"].shape == (len(expected), 64)
+    assert history.records["norm"][-1] == pytest.approx(float(jnp.linalg.norm(history.params.W)))
+
+
+def test_any_optimiser_equals_its_own_plain_loop(problem):
+    net, params, x, y = problem
+    optimizer = optax.adamw(1e-2, weight_decay=0.1)
+    loss = SquaredError(net)
+    with jax.numpy_dtype_promotion("standard"):  # optax's own arithmetic is not strict
+        history = fit(loss, params, (x, y), optimizer=optimizer, steps=20)
+        state = optimizer.init(params)
+        plain: Any = params
+        for _ in range(20):
+            update, state = optimizer.update(jax.grad(loss)(plain, (x, y)), state, plain)
+            plain = optax.apply_updates(plain, update)
+    # Adam divides by small second moments, which magnifies rounding.
+    np.testing.assert_allclose(history.params.W, plain.W, atol=1e-4)
+    np.testing.assert_allclose(history.params.a, plain.a, atol=1e-4)
+
+
+def test_an_epoch_of_mini_batches_sees_every_sample_once(getkey):
+    # The gradient of loss = w . x is the batch's own sum, so w collects what was seen.
+    rows = jnp.eye(12)
+    history = fit(
+        lambda w, batch: -jnp.sum(batch @ w),
+        jnp.zeros(12),
+        rows,
+        optimizer=optax.sgd(1.0),
+        steps=8,
+        batch_size=3,
+        record={"seen": lambda w: w},
+        key=getkey(),
+    )
+    seen = history.records["seen"]
+    assert np.all(seen[1] <= 1)
+    assert seen[1].sum() == 3
+    np.testing.assert_array_equal(seen[4], np.ones(12))
+    np.testing.assert_array_equal(seen[8], 2 * np.ones(12))
+    # The two epochs are in different orders: equal ones have probability 1e-5 at most.
+    assert not np.array_equal(seen[5] - seen[4], seen[1])
+
+
+def test_same_key_same_run_other_key_other_run(problem):
+    net, params, x, y = problem
+
+    def run(key):
+        return fit(
+            SquaredError(net),
+            params,
+            (x, y),
+            optimizer=optax.sgd(0.05),
+            steps=30,
+            batch_size=7,
+            key=key,
+        ).loss
+
+    np.testing.assert_array_equal(run(jr.key(1)), run(jr.key(1)))
+    assert not np.array_equal(run(jr.key(1)), run(jr.key(2)))
+
+
+def test_a_stop_rule_ends_at_the_first_step_that_fulfils_it(problem):
+    net, params, x, y = problem
+    loss, optimizer = SquaredError(net), optax.sgd(0.2)
+    whole = fit(loss, params, (x, y), optimizer=optimizer, steps=300)
+    goal = 0.1 * whole.loss[0]
+    first = int(np.argmax(whole.loss <= goal))
+    assert 0 < first < 300
+    for rule in (RelativeLossBelow(0.1), LossBelow(float(goal))):
+        history = fit(loss, params, (x, y), optimizer=optimizer, steps=300, stop=rule)
+        assert (history.outcome, history.final_step) == ("stopped", first)
+        assert history.steps.tolist() == list(range(first + 1))
+        np.testing.assert_allclose(history.loss, whole.loss[: first + 1], rtol=1e-5)
+        final = float(loss(history.params, (x, y)))
+        assert final == pytest.approx(float(history.loss[-1]), rel=1e-5)
+
+
+def test_divergence_is_found_and_the_last_finite_parameters_come_back(problem):
+    net, params, x, y = problem
+    with pytest.warns(UnlazyWarning, match="no longer finite at step .* training diverged"):
+        history = fit(SquaredError(net), params, (x, y), optimizer=optax.sgd(1e4), steps=400)
+    assert history.outcome == "diverged"
+    assert np.isfinite(history.loss[:-1]).all()
+    assert not np.isfinite(history.loss[-1])
+    assert history.steps[-1] < 400
+    assert np.isfinite(history.params.W).all()
+    assert history.final_step <= history.steps[-1]
+
+
+def test_progress_ends_at_the_total_and_never_goes_back(problem):
+    net, params, x, y = problem
+    seen = []
+    fit(
+        SquaredError(net),
+        params,
+        (x, y),
+        optimizer=optax.sgd(0.1),
+        steps=103,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen[-1] == (103, 103)
+    assert seen == sorted(seen)
+    assert 10 <= len(seen) <= 60
+
+
+def test_a_second_run_compiles_nothing(problem):
+    net, params, x, y = problem
+    optimizer, traces = optax.sgd(0.1), []
+
+    def model(params, x):
+        traces.append(1)
+        return net(params, x)
+
+    fit(SquaredError(model), params, (x, y), optimizer=optimizer, steps=10)
+    count = len(traces)
+    assert count > 0
+    fit(SquaredError(model), params, (x, y), optimizer=optimizer, steps=10)
+    assert len(traces) == count
+
+
+def test_only_the_chosen_parameters_move(problem):
+    net, params, x, y = problem
+    loss = SquaredError(net)
+    last = fit(loss, params, (x, y), optimizer=optax.sgd(0.1), steps=3, trained="last")
+    np.testing.assert_array_equal(last.params.W, params.W)
+    assert not np.array_equal(last.params.a, params.a)
+    mask = jax.tree.map(lambda last: not last, params.is_last())
+    own = fit(loss, params, (x, y), optimizer=optax.sgd(0.1), steps=3, trained=mask)
+    np.testing.assert_array_equal(own.params.a, params.a)
+    assert not np.array_equal(own.params.W, params.W)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 25, "key": jr.key(0)}, "`batch_size` must be at most .* 24, got"),
+        ({"batch_size": 0, "key": jr.key(0)}, "`batch_size` must be an integer >= 1"),
+        ({"batch_size": 4}, "`key` must be given when `batch_size` is"),
+        ({"steps": -1}, "`steps` must be an integer >= 0"),
+        ({"record_every": 0}, "`record_every` must be an integer >= 1"),
+    ],
+)
+def test_bad_arguments_are_named(problem, arguments, message):
+    net, params, x, y = problem
+    arguments = {"optimizer": optax.sgd(0.1), "steps": 3} | arguments
+    with pytest.raises(ValueError, match=message):
+        fit(SquaredError(net), params, (x, y), **arguments)
+
+
+def test_ragged_data_is_refused(problem):
+    net, params, x, y = problem
+    with pytest.raises(ValueError, match="same number of rows"):
+        fit(SquaredError(net), params, (x, y[:-1]), optimizer=optax.sgd(0.1), steps=1)
