@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: thin, no logic.
+
+Exit codes: 0 all well, 1 a verdict or a self-check is not as it should be, 2 an error that the
+message explains, 130 interrupted. Standard output has the result alone; all else goes to standard
+error. What is heavy to import is imported where it is used, so that `--help` is quick.
+"""
+
+import contextlib
+import json
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unlazy.errors import UnlazyError
+
+if TYPE_CHECKING:
+    import rich.console
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Out = Annotated[
+    Path, typer.Option(envvar="UNLAZY_OUT", help="Where results are stored and figures drawn.")
+]
+# Every mistake on the command line is of this kind, whether typer brings its own click or not.
+_UsageError = typer.BadParameter.__bases__[0]
+
+
+def _print_version(wanted: bool) -> bool:
+    if not wanted:
+        return wanted
+    from unlazy import __version__
+
+    typer.echo(f"unlazy {__version__}")
+    raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+]
+
+
+@app.callback()
+def start(version: Version = False) -> None:
+    """Measure how lazily a neural network trains, and train it beyond."""
+
+
+@app.command("list")
+def list_figures(as_json: Json = False) -> int:
+    """List the papers' figures, their presets and how long each takes."""
+    from unlazy import papers
+    from unlazy.experiments import rendering
+
+    figures = [papers.get(name) for name in papers.names()]
+    if as_json:
+        _print_json({"figures": [rendering.figure_dict(figure) for figure in figures]})
+    else:
+        _console().print(rendering.figures_table(figures))
+    return 0
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="A figure, such as arora2019/figure1.")] = "",
+    preset: Annotated[str, typer.Option(help="The size: smoke, quick or paper.")] = "quick",
+    out: Out = Path("runs"),
+    force: Annotated[bool, typer.Option("--force", help="Compute stored cells again.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Compute a figure, or resume it; draw it, and check what its paper says of it."""
+    from unlazy import papers
+    from unlazy.experiments import rendering, reporter_for, run_experiment
+
+    if not name:
+        known = ", ".join(papers.names())
+        raise UnlazyError(f"`NAME` must be given: unlazy run NAME. Known: {known}.")
+    # A library that prints must not spoil the JSON.
+    aside = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    try:
+        with aside:
+            experiment, progress = papers.get(name), reporter_for(sys.stderr)
+            report = run_experiment(experiment, preset, out=out, force=force, progress=progress)
+    except KeyboardInterrupt:
+        resume = f"finished cells are stored in '{out}', and the same command resumes after them."
+        return _fail(f"interrupted; {resume}", as_json=as_json, code=130)
+    if as_json:
+        _print_json(report.to_dict())
+    else:
+        rendering.show_report(_console(), report)
+    return 0 if report.ok else 1
+
+
+@app.command()
+def doctor(out: Out = Path("runs"), as_json: Json = False) -> int:
+    """Show versions, devices, precision and the data sets found, and check that float64 works."""
+    from unlazy.experiments import rendering
+    from unlazy.experiments.doctor import examine
+
+    findings = examine(out)
+    if as_json:
+        _print_json(findings)
+    else:
+        rendering.show_findings(_console(), findings)
+    return 0 if findings["ok"] else 1
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit; the entry point of `unlazy`."""
+    arguments = sys.argv[1:] if args is None else list(args)
+    try:
+        code = app(arguments, prog_name="unlazy", standalone_mode=False)
+    except Exception as error:
+        code = _fail_with(error, as_json="--json" in arguments)
+    sys.exit(code)
+
+
+def _fail_with(error: Exception, *, as_json: bool) -> int:
+    """Report an error: one line, and a traceback only for what nobody foresaw."""
+    if isinstance(error, _UsageError):
+        message = error.format_message()  # pyright: ignore[reportAttributeAccessIssue]  # every usage error has it
+        return _fail(f"{message.rstrip('.')}. See unlazy --help.", as_json=as_json)
+    # A cell's error is a wrapper that says how to resume: whether it was foreseen, its cause tells.
+    cause = error.__cause__ if _is_cell_error(error) else error
+    if isinstance(cause, UnlazyError):
+        return _fail(str(error), as_json=as_json)
+    traceback.print_exception(cause, file=sys.stderr)
+    kind = "" if isinstance(error, UnlazyError) else f"{type(error).__name__}: "
+    return _fail(f"{kind}{error}", as_json=as_json)
+
+
+def _is_cell_error(error: Exception) -> bool:
+    from unlazy.experiments import CellError
+
+    return isinstance(error, CellError)
+
+
+def _fail(message: str, *, as_json: bool, code: int = 2) -> int:
+    """Say what is wrong on one line of standard error, and as JSON where that was asked for."""
+    line = " ".join(message.split())
+    typer.echo(f"unlazy: {line}", err=True)
+    if as_json:
+        _print_json({"error": line})
+    return code
+
+
+def _print_json(content: Mapping[str, Any]) -> None:
+    typer.echo(json.dumps(content, indent=2, allow_nan=False))
+
+
+def _console() -> "rich.console.Console":
+    """Standard output for people; wide where it is no terminal, so that tables are not folded."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 120)

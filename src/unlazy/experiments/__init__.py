@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine: cells, the store that keeps them, claims, figures and the runner."""
+
+from unlazy.experiments.cell import Cell, CellResult, Progress, Results, Run
+from unlazy.experiments.claims import Claim
+from unlazy.experiments.experiment import Experiment, Preset
+from unlazy.experiments.figures import save_figure, style
+from unlazy.experiments.progress import Reporter, reporter_for
+from unlazy.experiments.runner import CellError, RunReport, run_experiment
+from unlazy.experiments.store import DamagedCellError, Store
+
+__all__ = [
+    "Cell",
+    "CellError",
+    "CellResult",
+    "Claim",
+    "DamagedCellError",
+    "Experiment",
+    "Preset",
+    "Progress",
+    "Reporter",
+    "Results",
+    "Run",
+    "RunReport",
+    "Store",
+    "reporter_for",
+    "run_experiment",
+    "save_figure",
+    "style",
+]

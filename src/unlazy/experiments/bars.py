@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The progress of a run as bars on a terminal."""
+
+from typing import IO, cast
+
+from rich import progress
+from rich.console import Console
+
+from unlazy.experiments.cell import Cell
+from unlazy.experiments.progress import Reporter, Stream
+
+
+class BarReporter(Reporter):
+    """Shows a bar over the cells with the time left, and one inside the cell at work."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.bars = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            progress.TaskProgressColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
+            console=Console(file=cast(IO[str], stream)),
+            transient=True,
+            speed_estimate_period=600,  # a cell may take minutes
+        )
+        self.finished = 0
+
+    def note(self, text: str) -> None:
+        """Print the remark above the bars."""
+        self.bars.console.print(f"note: {text}", markup=False, highlight=False)
+
+    def start(self, name: str, cells: int, stored: int) -> None:
+        """Show the bar over the cells that are left; stored ones would spoil the time left."""
+        todo = f"{cells - stored} of {cells} cells left" if stored else f"{cells} cells"
+        self.all = self.bars.add_task(f"{name}, {todo}", total=cells - stored)
+        if stored < cells:
+            self.bars.start()
+
+    def cell_started(self, cell: Cell) -> None:
+        """Show the cell's own bar, moving to and fro until the cell tells how far it is."""
+        self.inside = self.bars.add_task(f"  {cell}", total=None)
+
+    def cell_progress(self, done: int, total: int) -> None:
+        """Move both bars: with few cells, the time left comes from inside them."""
+        self.bars.update(self.inside, completed=done, total=total)
+        self.bars.update(self.all, completed=self.finished + done / max(total, 1))
+
+    def cell_finished(self, cell: Cell, seconds: float) -> None:  # noqa: ARG002  # told by the bar
+        """Move on to the next cell."""
+        self.bars.remove_task(self.inside)
+        self.finished += 1
+        self.bars.update(self.all, completed=self.finished)
+
+    def close(self) -> None:
+        """Take the bars away."""
+        self.bars.stop()

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The canonical text of a configuration: the same characters in every process, on every machine."""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+
+def encode(value: Any, where: str = "config") -> Any:
+    """Turn a configuration into what JSON can say, keeping apart all that Python keeps apart.
+
+    A dataclass becomes its class name and every field, a tuple a list. Floats are left to JSON,
+    which writes their `repr`, so that 1 and 1.0 differ and no digit is lost.
+
+    Args:
+        value: A frozen dataclass of scalars, strings, tuples and further frozen dataclasses.
+        where: What to call `value` in an error, such as `config.widths[2]`.
+
+    Raises:
+        TypeError: If something in it is mutable or has no canonical text.
+
+    Example:
+        >>> encode((1, 2.5, "relu"))
+        [1, 2.5, 'relu']
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        # JSON has no nan and no infinity; no other value is encoded as an object without a class.
+        return value if math.isfinite(value) else {"float": repr(float(value))}
+    if isinstance(value, tuple):
+        return [encode(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if _is_frozen(value):
+        # `class` is a keyword, so no field can be called that.
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        encoded = {name: encode(item, f"{where}.{name}") for name, item in fields.items()}
+        return {"class": type(value).__name__, **encoded}
+    raise TypeError(
+        f"`{where}` must be a Python scalar, string, tuple or frozen dataclass of these, "
+        f"got {where}={value!r} of type {type(value).__name__}. "
+        "Use a tuple for a list, and int() or float() on a NumPy scalar."
+    )
+
+
+def compact_json(encoded: Any) -> str:
+    """The shortest text of an encoded value, its keys sorted: what a digest is taken of."""
+    return json.dumps(encoded, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def readable_json(encoded: Any) -> bytes:
+    """The text of an encoded value for a file that people may open, its keys sorted."""
+    return (json.dumps(encoded, sort_keys=True, indent=2, allow_nan=False) + "\n").encode()
+
+
+def json_number(value: float | int) -> float | int | str:
+    """A number that JSON can say: `nan` and the infinities as strings, which `float` reads back.
+
+    Example:
+        >>> json_number(0.5), json_number(float("inf"))
+        (0.5, 'inf')
+    """
+    return value if math.isfinite(value) else repr(float(value))
+
+
+def _is_frozen(value: Any) -> bool:
+    """Whether `value` is an instance of a frozen dataclass."""
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        return False
+    return type(value).__dataclass_params__.frozen  # pyright: ignore[reportAttributeAccessIssue]  # set by dataclass(), unknown to its stubs

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell: the unit of work of an experiment, and what comes out of it."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from unlazy.experiments.canonical import compact_json, encode
+
+# An experiment's name is also a folder below the store: no dots in front, no empty parts.
+_PART = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
+_NAME = re.compile(rf"{_PART}(/{_PART})*")
+
+Progress = Callable[[int, int], None]
+"""How a cell tells how far it is: `progress(done, total)`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """What to compute: a pure function's configuration and seed, and which function it is.
+
+    Two cells are the same exactly when their digests are: the SHA-256 of the canonical text of the
+    experiment's name and version, the class and every field of the configuration, and the seed.
+
+    Attributes:
+        experiment: The name of the experiment, such as `arora2019/figure1`.
+        version: The experiment's code version, to be raised when its numbers change.
+        config: A frozen dataclass of Python scalars, strings, tuples and further such dataclasses.
+        seed: What the cell makes its random key of.
+        label: A few words for the progress bar; not part of the digest.
+        digest: 64 hexadecimal digits.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Width:
+        ...     m: int
+        >>> Cell("demo", 1, Width(m=10)) == Cell("demo", 1, Width(m=10), label="narrow")
+        True
+    """
+
+    experiment: str
+    version: int
+    config: Any
+    seed: int = 0
+    label: str = ""
+    digest: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.experiment):
+            raise ValueError(
+                "`experiment` must be names of letters, digits, '_', '-' and '.' joined by '/', "
+                f"got experiment={self.experiment!r}."
+            )
+        for name, value in (("version", self.version), ("seed", self.seed)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"`{name}` must be a Python integer, got {name}={value!r}.")
+        text = compact_json(self.identity())
+        object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest())
+
+    def identity(self) -> dict[str, Any]:
+        """All that the digest is taken of, ready for JSON."""
+        return {
+            "experiment": self.experiment,
+            "version": self.version,
+            "config": encode(self.config),
+            "seed": self.seed,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest == other.digest if isinstance(other, Cell) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __str__(self) -> str:
+        return self.label or f"{self.experiment} {self.digest[:8]}"
+
+
+@dataclass(frozen=True, eq=False)
+class CellResult:
+    """What a cell computed.
+
+    Attributes:
+        table: Columns of equal length, one-dimensional, of booleans, numbers or strings.
+        arrays: Whatever has another shape; any dtype but Python objects.
+
+    Example:
+        >>> CellResult({"step": np.arange(3), "loss": np.array([1.0, 0.5, 0.25])}).rows
+        3
+    """
+
+    table: dict[str, np.ndarray]
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, column in self.table.items():
+            _check_column(name, column)
+        lengths = {name: len(column) for name, column in self.table.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"`table` must have columns of equal length, got lengths={lengths}.")
+        for name, array in self.arrays.items():
+            _check_array(name, array)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the table."""
+        return next((len(column) for column in self.table.values()), 0)
+
+
+Results = Mapping[Cell, CellResult]
+"""What a run hands to the claims and the plot: every cell's result, in the order of the cells."""
+
+
+@runtime_checkable
+class Run(Protocol):
+    """How a cell is computed: a pure function of its configuration and seed."""
+
+    def __call__(self, config: Any, /, *, seed: int, progress: Progress) -> CellResult:
+        """Compute the cell of this `config` and `seed`, telling `progress(done, total)`."""
+        ...
+
+
+def _check_column(name: str, column: np.ndarray) -> None:
+    """Raise unless `column` is something that a Parquet column gives back unchanged."""
+    _check_named_array(f"table[{name!r}]", name, column)
+    # Kinds: boolean, signed, unsigned, float, string. Parquet has no float of more than 8 bytes.
+    fits = column.dtype.kind in "biufU" and (column.dtype.kind != "f" or column.itemsize <= 8)
+    if column.ndim != 1 or not fits:
+        raise ValueError(
+            f"`table[{name!r}]` must be one-dimensional, of booleans, integers, floats or strings, "
+            f"got shape={column.shape}, dtype={column.dtype}. Put anything else in `arrays`."
+        )
+
+
+def _check_array(name: str, array: np.ndarray) -> None:
+    """Raise unless `array` can be stored without pickle."""
+    _check_named_array(f"arrays[{name!r}]", name, array)
+    if array.dtype.hasobject:
+        raise ValueError(
+            f"`arrays[{name!r}]` must not hold Python objects, got dtype={array.dtype}. "
+            "Give it a numeric or string dtype; nothing is ever pickled."
+        )
+
+
+def _check_named_array(where: str, name: str, array: np.ndarray) -> None:
+    """Raise unless this is a NumPy array under a plain name."""
+    if not (isinstance(name, str) and name and "/" not in name and name.isprintable()):
+        raise ValueError(f"`{where}` must have a plain name without '/', got name={name!r}.")
+    if not isinstance(array, np.ndarray):
+        raise TypeError(
+            f"`{where}` must be a NumPy array, got type={type(array).__name__}. "
+            "Call np.asarray on it."
+        )

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A look at the machine: is everything there that the experiments need?"""
+
+from pathlib import Path
+from typing import Any
+
+from unlazy.errors import StoreError
+from unlazy.experiments import disk, environment
+
+DATA_SETS = ("mnist", "fashion-mnist", "cifar10", "digits")
+# Sums of 256 products leave about sqrt(256) roundings of 1e-16; float32 would leave 1e-7.
+_FLOAT64_TOLERANCE = 1e-13
+
+
+def examine(out: Path) -> dict[str, Any]:
+    """Versions, devices, precision, data sets and whether `out` can be written; changes nothing.
+
+    Args:
+        out: The output folder, which need not exist.
+
+    Returns:
+        A dictionary for JSON. `ok` tells whether float64 works on the default device, which all
+        the kernel code relies on; missing data sets are no fault.
+    """
+    precision = environment.precision()
+    return {
+        "ok": precision["float64_product_error"] < _FLOAT64_TOLERANCE,
+        "versions": environment.versions(),
+        "devices": environment.devices(),
+        "precision": precision,
+        "data": {name: _where(name) for name in DATA_SETS},
+        "out": {"folder": str(out), "problem": _problem(out)},
+    }
+
+
+def _where(name: str) -> str | None:
+    """The place of a data set, or None where there is none."""
+    from unlazy import data  # brings in JAX and more
+
+    path = data.where(name)
+    return None if path is None else str(path)
+
+
+def _problem(out: Path) -> str | None:
+    """Why the output folder can not be written, or None when it can."""
+    try:
+        disk.check_writable(disk.nearest_existing(out))
+    except StoreError as error:
+        return str(error)
+    return None

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a number was computed with: versions, devices and precision."""
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+PACKAGES = (
+    *("unlazy", "jax", "jaxlib", "equinox", "jaxtyping", "optax", "numpy", "scipy"),
+    *("scikit-learn", "matplotlib", "pyarrow"),
+)
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python, this library and those it stands on, without importing them."""
+    from unlazy import __version__
+
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    # The running code, not a stale record of an editable installation.
+    found["unlazy"] = __version__
+    return found
+
+
+def devices() -> list[str]:
+    """The devices that JAX computes on, the default one first."""
+    import jax
+
+    return [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
+
+
+def used_device() -> str:
+    """The device of a computation just done, without bringing in JAX if it did not use it."""
+    return devices()[0] if "jax" in sys.modules else f"cpu: {platform.machine()}, without JAX"
+
+
+def precision() -> dict[str, Any]:
+    """How exact products are here, by setting and as measured on the default device."""
+    import jax
+    import jax.numpy as jnp
+
+    matmul = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]  # JAX adds its settings at run time
+    return {
+        "x64": jnp.asarray(1.0).dtype == "float64",
+        "default_matmul_precision": str(matmul or "default"),
+        "float32_product_error": product_error("float32"),
+        "float64_product_error": product_error("float64"),
+    }
+
+
+def product_error(dtype: str, n: int = 128) -> float:
+    """The relative error of a matrix product in `dtype` on the default device, in Frobenius norm.
+
+    About 1e-7 is float32, 1e-3 is TF32 or bfloat16, and 1e-16 is float64.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((n, n)).astype(dtype) for _ in range(2))
+    exact = a.astype(np.longdouble) @ b.astype(np.longdouble)
+    with jax.enable_x64(True):
+        product = np.asarray(jnp.asarray(a) @ jnp.asarray(b), np.longdouble)
+    # Not np.linalg.norm: it knows no long doubles.
+    return float(np.sqrt(((product - exact) ** 2).sum() / (exact**2).sum()))

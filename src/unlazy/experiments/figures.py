@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common look of the figures, and how they are saved: the same figure, the same bytes."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unlazy.experiments.disk import replace_file
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+# Okabe and Ito's palette, told apart with any colour vision; without its yellow, which paper hides.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# One for each colour, so that curves stay apart when printed in grey.
+LINES = ("-", "--", "-.", ":", (0, (6, 2)), (0, (4, 1, 1, 1, 1, 1)), (0, (1, 1)))
+
+_METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw and save in the common style, and leave matplotlib's settings as they were.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> with style():
+        ...     print(Figure(figsize=(4, 3)).get_layout_engine().__class__.__name__)
+        ConstrainedLayoutEngine
+    """
+    import matplotlib as mpl
+    from cycler import cycler
+
+    settings: dict[Any, Any] = {
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, hence is the same everywhere
+        "font.size": 9,
+        "axes.titlesize": 10,
+        "axes.labelsize": 9,
+        "legend.fontsize": 8.5,
+        "xtick.labelsize": 8.5,
+        "ytick.labelsize": 8.5,
+        "axes.prop_cycle": cycler(color=COLORS) + cycler(linestyle=LINES),
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "grid.linewidth": 0.4,
+        "grid.color": "#cccccc",
+        "lines.linewidth": 1.5,
+        "lines.markersize": 4,
+        "legend.frameon": False,
+        "figure.dpi": 100,
+        "figure.constrained_layout.use": True,
+        "savefig.dpi": 200,
+        "savefig.facecolor": "white",
+        "svg.hashsalt": "unlazy",  # otherwise the names inside an SVG are random
+    }
+    with mpl.rc_context():
+        mpl.rcdefaults()  # the user's own style would change the bytes
+        for name, value in settings.items():
+            mpl.rcParams[name] = value
+        yield
+
+
+def save_figure(fig: "matplotlib.figure.Figure", folder: Path, stem: str) -> tuple[Path, Path]:
+    """Save a figure as PNG (200 dpi) and SVG, each replaced in one step.
+
+    Args:
+        fig: What to save, drawn inside `style()`.
+        folder: Where; made if need be.
+        stem: The file name without its ending.
+
+    Returns:
+        The paths of the PNG and of the SVG.
+
+    Raises:
+        StoreError: If they can not be written.
+    """
+    paths = []
+    for kind, metadata in _METADATA.items():
+        buffer = io.BytesIO()
+        with style():
+            fig.savefig(buffer, format=kind, metadata=metadata)
+        paths.append(folder / f"{stem}.{kind}")
+        replace_file(paths[-1], buffer.getvalue())
+    return paths[0], paths[1]

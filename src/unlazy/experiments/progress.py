@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run tells while it goes: nothing, or plain lines for a log, or bars on a terminal."""
+
+import os
+from typing import Protocol, runtime_checkable
+
+from unlazy.experiments.cell import Cell
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """The little of a text stream that is used here, standard error or a buffer."""
+
+    def write(self, text: str, /) -> object: ...  # noqa: D102  # as every stream has it
+    def flush(self) -> None: ...  # noqa: D102  # as every stream has it
+    def isatty(self) -> bool: ...  # noqa: D102  # as every stream has it
+
+
+class Reporter:
+    """Tells nothing; the others override what they tell."""
+
+    def note(self, text: str) -> None:
+        """A remark for the user."""
+
+    def start(self, name: str, cells: int, stored: int) -> None:
+        """The run begins: so many cells, so many of them stored already."""
+
+    def cell_started(self, cell: Cell) -> None:
+        """The computation of a cell begins."""
+
+    def cell_progress(self, done: int, total: int) -> None:
+        """The cell at work is that far."""
+
+    def cell_finished(self, cell: Cell, seconds: float) -> None:
+        """The cell at work is stored."""
+
+    def close(self) -> None:
+        """No more cells, whether all are done or the run stops early."""
+
+
+class LineReporter(Reporter):
+    """Tells one plain line a finished cell, for logs."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.finished = self.cells = 0
+
+    def note(self, text: str) -> None:
+        """Write the remark."""
+        self._line(f"note: {text}")
+
+    def start(self, name: str, cells: int, stored: int) -> None:
+        """Write how much there is to do."""
+        self.cells, self.finished = cells, stored
+        already = f", {stored} of them stored already" if stored else ""
+        self._line(f"{name}: {cells} cells{already}")
+
+    def cell_finished(self, cell: Cell, seconds: float) -> None:
+        """Write which cell is done, and how long it took."""
+        self.finished += 1
+        self._line(f"[{self.finished}/{self.cells}] {cell} ({seconds:.1f} s)")
+
+    def _line(self, text: str) -> None:
+        self.stream.write(text + "\n")
+        self.stream.flush()
+
+
+def reporter_for(stream: Stream) -> Reporter:
+    """The reporter that suits a stream: bars on a terminal, lines elsewhere."""
+    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+        return LineReporter(stream)
+    from unlazy.experiments.bars import BarReporter
+
+    return BarReporter(stream)

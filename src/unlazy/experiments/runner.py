@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running an experiment: compute what is not stored yet, check the claims, draw the figure."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from unlazy.errors import UnlazyError
+from unlazy.experiments import disk, environment
+from unlazy.experiments.canonical import readable_json
+from unlazy.experiments.cell import Cell, CellResult, Results
+from unlazy.experiments.claims import Claim
+from unlazy.experiments.experiment import Experiment
+from unlazy.experiments.figures import save_figure, style
+from unlazy.experiments.progress import Reporter
+from unlazy.experiments.store import DamagedCellError, Store
+
+
+class CellError(UnlazyError):
+    """A cell failed; its cause says why, and the cells before it are stored."""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What came of a run.
+
+    Attributes:
+        experiment: The name of the experiment.
+        preset: The name of the preset.
+        claims: The claims with their verdicts.
+        figures: The PNG and the SVG.
+        claims_file: The claims as JSON.
+        computed: How many cells this run computed.
+        reused: How many cells came from the store.
+        seconds: How long it took in all.
+        notes: Remarks for the user.
+    """
+
+    experiment: str
+    preset: str
+    claims: tuple[Claim, ...]
+    figures: tuple[Path, ...]
+    claims_file: Path
+    computed: int
+    reused: int
+    seconds: float
+    notes: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every verdict is the recorded one."""
+        return all(claim.as_expected for claim in self.claims)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report for JSON."""
+        return {
+            "experiment": self.experiment,
+            "preset": self.preset,
+            "ok": self.ok,
+            "claims": [claim.to_dict() for claim in self.claims],
+            "figures": [str(path) for path in self.figures],
+            "claims_file": str(self.claims_file),
+            "cells": {"computed": self.computed, "reused": self.reused},
+            "seconds": round(self.seconds, 3),
+            "notes": list(self.notes),
+        }
+
+
+def run_experiment(
+    experiment: Experiment,
+    preset: str = "quick",
+    *,
+    out: Path | str = "runs",
+    force: bool = False,
+    progress: Reporter | None = None,
+) -> RunReport:
+    """Run an experiment, or the part of it that is not stored yet.
+
+    A cell that is done is not done again: a run that was killed resumes where it was, and one that
+    was complete only checks the claims and draws the figure again, from the stored tables. Figure
+    and claims go to `<out>/<experiment>/<preset>/`.
+
+    Args:
+        experiment: What to run.
+        preset: The name of one of its presets.
+        out: The output folder, made if need be; several runs may share it.
+        force: Compute every cell again, in place of the stored ones.
+        progress: What to show meanwhile; nothing by default.
+
+    Raises:
+        UnknownNameError: If there is no such preset.
+        StoreError: If the output folder can not be written, which is tried before computing.
+        CellError: If a cell fails; what was done is stored.
+    """
+    began = time.perf_counter()
+    config = experiment.preset(preset).config
+    store = Store(out)
+    store.prepare()
+    task = _Task(experiment, store, progress or Reporter())
+    try:
+        results = task.results(config, force=force)
+    finally:
+        task.reporter.close()
+    folder = store.root / experiment.name / preset
+    disk.clear_abandoned(folder)
+    claims = tuple(experiment.claims(config, results))
+    claims_file = _write_claims(folder, experiment, preset, claims, results)
+    with style():
+        figures = save_figure(experiment.plot(config, results), folder, "figure")
+    return RunReport(
+        experiment=experiment.name,
+        preset=preset,
+        claims=claims,
+        figures=figures,
+        claims_file=claims_file,
+        computed=task.computed,
+        reused=len(results) - task.computed,
+        seconds=time.perf_counter() - began,
+        notes=tuple(task.notes),
+    )
+
+
+class _Task:
+    """One pass over the cells, and what is counted on the way."""
+
+    def __init__(self, experiment: Experiment, store: Store, reporter: Reporter) -> None:
+        self.experiment, self.store, self.reporter = experiment, store, reporter
+        self.computed = 0
+        self.notes: list[str] = []
+
+    def results(self, config: Any, *, force: bool) -> Results:
+        """Every cell's result, in order: from the store where it is there, else computed."""
+        for note in self.experiment.notes(config):
+            self._note(note)
+        cells = _checked(self.experiment, self.experiment.cells(config))
+        stored = {} if force else {c: r for c in cells if (r := self._stored(c)) is not None}
+        self.reporter.start(self.experiment.name, len(cells), len(stored))
+        return {cell: stored.get(cell) or self._obtain(cell, force=force) for cell in cells}
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        self.reporter.note(text)
+
+    def _stored(self, cell: Cell) -> CellResult | None:
+        """The stored result; None where there is none, or only a damaged one, which is removed."""
+        if not self.store.has(cell):
+            return None
+        try:
+            return self.store.read(cell)
+        except DamagedCellError as error:
+            self._note(f"{error} It is computed again.")
+            self.store.remove(cell)
+            return None
+
+    def _obtain(self, cell: Cell, *, force: bool) -> CellResult:
+        """Compute and store a cell, unless another run on this store just did."""
+        began = time.perf_counter()
+        self.reporter.cell_started(cell)
+        result = None if force else self._stored(cell)
+        if result is None:
+            result = self._compute(cell)
+            seconds = time.perf_counter() - began
+            self.store.write(cell, result, _meta(seconds), replace=force)
+            self.computed += 1
+        self.reporter.cell_finished(cell, time.perf_counter() - began)
+        return result
+
+    def _compute(self, cell: Cell) -> CellResult:
+        try:
+            return self.experiment.run(
+                cell.config, seed=cell.seed, progress=self.reporter.cell_progress
+            )
+        except Exception as error:
+            kind = "" if isinstance(error, UnlazyError) else f"{type(error).__name__}: "
+            raise CellError(
+                f"the cell '{cell}' of {cell.experiment} failed: {kind}{error} "
+                f"The cells before it are stored in '{self.store.root}': "
+                "the same command resumes after them."
+            ) from error
+
+
+def _checked(experiment: Experiment, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """The cells without repetition, all of them this experiment's."""
+    for cell in cells:
+        if (cell.experiment, cell.version) != (experiment.name, experiment.version):
+            raise ValueError(
+                f"`cells` must give cells of {experiment.name!r} version {experiment.version}, "
+                f"got experiment={cell.experiment!r}, version={cell.version}."
+            )
+    return list(dict.fromkeys(cells))
+
+
+def _meta(seconds: float) -> dict[str, Any]:
+    """What differs from run to run and is good to know later."""
+    return {
+        "seconds": round(seconds, 3),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": environment.used_device(),
+        "versions": environment.versions(),
+    }
+
+
+def _write_claims(
+    folder: Path, experiment: Experiment, preset: str, claims: Sequence[Claim], results: Results
+) -> Path:
+    """Write the claims with the digests of the cells that they were read off."""
+    path = folder / "claims.json"
+    record = {
+        "experiment": experiment.name,
+        "version": experiment.version,
+        "preset": preset,
+        "claims": [claim.to_dict() for claim in claims],
+        "cells": [cell.digest for cell in results],
+    }
+    disk.replace_file(path, readable_json(record))
+    return path

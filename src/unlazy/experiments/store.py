@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store: one folder a cell, whole or not there."""
+
+import errno
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from unlazy.errors import StoreError
+from unlazy.experiments import disk
+from unlazy.experiments.canonical import compact_json, readable_json
+from unlazy.experiments.cell import Cell, CellResult
+from unlazy.experiments.tables import read_arrays, read_table, table_bytes, write_arrays
+
+CELL, TABLE, ARRAYS, META = "cell.json", "table.parquet", "arrays.npz", "meta.json"
+# What a rename over a folder with files in it fails with, depending on the file system.
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+class DamagedCellError(StoreError):
+    """A stored cell is not what was written; computing it again mends it."""
+
+
+class Store:
+    """Results on disk, in `root/cells/<experiment>/<digest>/`.
+
+    A cell's folder holds `cell.json` (what was computed, and the SHA-256 of the next two),
+    `table.parquet`, `arrays.npz` and `meta.json`. The first three depend on the cell alone, byte
+    for byte; what varies from run to run, such as the time it took, is in `meta.json`. Any number
+    of runs may share a store.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> cell = Cell("demo", 1, config=None, seed=3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = Store(folder)
+        ...     store.write(cell, CellResult({"loss": np.array([0.5])}), {"seconds": 1.0})
+        ...     store.read(cell).table["loss"]
+        array([0.5])
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def folder(self, cell: Cell) -> Path:
+        """Where the cell is, or would be."""
+        # Twenty digits keep paths short; should two cells ever share them, `read` tells them apart.
+        return self._cells / cell.experiment / cell.digest[:20]
+
+    def prepare(self) -> None:
+        """Make the store if need be, check that it can be written, and clear what dead runs left.
+
+        Raises:
+            StoreError: If nothing can be written there.
+        """
+        with disk.disk_errors("write to", self.root):
+            self._cells.mkdir(parents=True, exist_ok=True)
+            disk.clear_abandoned(self._cells)
+        disk.check_writable(self._cells)
+
+    def has(self, cell: Cell) -> bool:
+        """Whether the cell was stored; whether it is undamaged, only `read` can tell."""
+        return os.path.exists(self.folder(cell))
+
+    def read(self, cell: Cell) -> CellResult:
+        """The stored result of a cell.
+
+        Raises:
+            DamagedCellError: If a file is missing or is not what was written, with the folder.
+            StoreError: If the disk can not be read.
+        """
+        folder = self.folder(cell)
+        with _damage(folder):
+            record = json.loads((folder / CELL).read_bytes())
+            # As text, since to Python 1 and 1.0 are the same.
+            stored, wanted = compact_json(record["cell"]), compact_json(cell.identity())
+            if (record["digest"], stored) != (cell.digest, wanted):
+                raise ValueError(f"{CELL} describes another cell")
+            for name in (TABLE, ARRAYS):
+                if record["sha256"][name] != _sha256(folder / name):
+                    raise ValueError(f"{name} is not what was written")
+            return CellResult(read_table(folder / TABLE), read_arrays(folder / ARRAYS))
+
+    def meta(self, cell: Cell) -> dict[str, Any]:
+        """What was recorded about the run that stored the cell."""
+        folder = self.folder(cell)
+        with _damage(folder):
+            return json.loads((folder / META).read_bytes())
+
+    def write(
+        self, cell: Cell, result: CellResult, meta: Mapping[str, Any], *, replace: bool = False
+    ) -> None:
+        """Store a result, all of it or nothing.
+
+        Args:
+            cell: What was computed.
+            result: What came out.
+            meta: What else to record, anything that JSON can say.
+            replace: Put it in place of a stored cell. Otherwise that one stays: another run was
+                faster, and cells are pure, so that both hold the same.
+
+        Raises:
+            StoreError: If it could not be written; nothing of it is left, and other cells stay.
+        """
+        with disk.disk_errors("write to", self.root):
+            target = self.folder(cell)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = disk.temporary_path(self._cells)
+            try:
+                _write_files(temporary, cell, result, meta)
+                self._publish(temporary, target, replace=replace)
+            finally:
+                disk.discard(temporary)
+            disk.sync_folder(target.parent)
+
+    def remove(self, cell: Cell) -> None:
+        """Remove a stored cell, if it is there."""
+        with disk.disk_errors("write to", self.root):
+            disk.discard(self._move_aside(self.folder(cell)))
+
+    @property
+    def _cells(self) -> Path:
+        return self.root / "cells"
+
+    def _publish(self, temporary: Path, target: Path, *, replace: bool) -> None:
+        """Rename the written folder to its place; with `replace`, until no other run is faster."""
+        while True:
+            old = self._move_aside(target) if replace else None
+            try:
+                os.rename(temporary, target)
+            except OSError as error:
+                # The error tells that the place was taken; a look now would come too late.
+                if error.errno not in _TAKEN:
+                    if old and os.path.exists(old):
+                        os.rename(old, target)
+                    raise
+                if not replace:
+                    return
+            else:
+                return
+            finally:
+                if old:
+                    disk.discard(old)
+
+    def _move_aside(self, target: Path) -> Path:
+        """Take a cell out of sight in one step, so that no half-removed cell is ever seen."""
+        aside = disk.temporary_path(self._cells)
+        with suppress(FileNotFoundError):
+            os.rename(target, aside)
+        return aside
+
+
+def _write_files(folder: Path, cell: Cell, result: CellResult, meta: Mapping[str, Any]) -> None:
+    """Write the four files of a cell into a new folder, and wait until the disk has them."""
+    folder.mkdir()
+    disk.write_synced(folder / TABLE, table_bytes(result.table))
+    with (folder / ARRAYS).open("wb") as file:
+        write_arrays(file, result.arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    checksums = {name: _sha256(folder / name) for name in (TABLE, ARRAYS)}
+    record = {"cell": cell.identity(), "digest": cell.digest, "sha256": checksums}
+    disk.write_synced(folder / CELL, readable_json(record))
+    disk.write_synced(folder / META, readable_json(dict(meta)))
+    disk.sync_folder(folder)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _damage(folder: Path) -> Iterator[None]:
+    """Tell damage, which computing again mends, from a disk that can not be read."""
+    try:
+        with disk.disk_errors("read", folder):
+            try:
+                yield
+            except (FileNotFoundError, NotADirectoryError) as error:
+                missing = Path(error.filename or "").name
+                raise DamagedCellError(f"the stored cell '{folder}' has no {missing}.") from error
+    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise DamagedCellError(f"the stored cell '{folder}' is damaged: {error}.") from error

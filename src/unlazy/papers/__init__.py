@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of the papers, by name; a figure's module is imported when it is asked for.
+
+Each module defines `EXPERIMENT`. To add one, write `papers/<paper>/<figure>.py` and name it here.
+"""
+
+import importlib
+
+from unlazy.experiments import Experiment
+
+_FIGURES = ("arora2019/figure1",)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all figures, such as `arora2019/figure1`."""
+    return _FIGURES
+
+
+def get(name: str) -> Experiment:
+    """The experiment behind a figure.
+
+    Raises:
+        UnknownNameError: If there is no such figure, suggesting the nearest.
+    """
+    if name not in _FIGURES:
+        # Not above: it brings in JAX, which a list of the figures can do without.
+        from unlazy.checks import check_name
+
+        check_name(name, _FIGURES, "name")
+    return importlib.import_module(f"{__name__}.{name.replace('/', '.')}").EXPERIMENT

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The toy experiment for every test of the engine."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+TOY = Path(__file__).parent / "toy.py"
+
+
+@pytest.fixture(scope="session")
+def toy():
+    """The module of the toy experiment; tests are no package, so it is loaded by its path."""
+    spec = importlib.util.spec_from_file_location("toy", TOY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["toy"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

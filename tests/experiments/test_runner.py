@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import errno
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unlazy.errors import StoreError, UnknownNameError, UnlazyError
+from unlazy.experiments import Cell, CellError, CellResult, Reporter, Store, run_experiment
+
+TOY = Path(__file__).parent / "toy.py"
+PURE = ("cell.json", "table.parquet", "arrays.npz", "claims.json", "figure.png", "figure.svg")
+
+
+def pure_files(out: Path):
+    """Every file that depends on the experiment alone, by its path."""
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.name in PURE
+    }
+
+
+def assert_every_cell_is_whole(toy, out: Path):
+    """Each folder that can be seen is a cell that can be read."""
+    store, root = Store(out), out / "cells" / toy.NAME
+    cells = {store.folder(cell).name: cell for cell in toy.cells(quick(toy))}
+    for folder in root.iterdir() if root.exists() else []:
+        store.read(cells[folder.name])
+        store.meta(cells[folder.name])
+
+
+def quick(toy):
+    return toy.EXPERIMENT.presets["quick"].config
+
+
+def refusing(toy):
+    """The toy, but computing a cell is an error."""
+
+    def run(config, *, seed, progress):
+        raise AssertionError((config, seed, progress))
+
+    return dataclasses.replace(toy.EXPERIMENT, run=run)
+
+
+def start_toy(out: Path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        [sys.executable, str(TOY), str(out)], env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def reference(toy, tmp_path_factory):
+    """What an uninterrupted run of the toy at its quick preset writes."""
+    out = tmp_path_factory.mktemp("reference")
+    report = run_experiment(toy.EXPERIMENT, "quick", out=out)
+    assert (report.computed, report.reused) == (12, 0)
+    return pure_files(out)
+
+
+def test_a_run_writes_its_figure_and_claims_and_reports_them(toy, tmp_path):
+    report = run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    folder = tmp_path / "toy" / "figure1" / "smoke"
+    assert sorted(p.name for p in folder.iterdir()) == ["claims.json", "figure.png", "figure.svg"]
+    assert report.figures == (folder / "figure.png", folder / "figure.svg")
+    assert (report.computed, report.reused, report.ok) == (3, 0, True)
+    assert report.notes == ("few points",)
+    written = json.loads(report.claims_file.read_text())
+    assert written["claims"] == report.to_dict()["claims"] == [c.to_dict() for c in report.claims]
+    assert written["cells"] == [c.digest for c in toy.cells(toy.EXPERIMENT.presets["smoke"].config)]
+    json.dumps(report.to_dict(), allow_nan=False)
+
+
+def test_what_varies_is_recorded_beside_each_cell(toy, tmp_path):
+    run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    meta = Store(tmp_path).meta(toy.cells(toy.EXPERIMENT.presets["smoke"].config)[0])
+    assert set(meta) == {"seconds", "finished", "device", "versions"}
+    assert meta["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_a_figure_is_redrawn_from_the_store_without_computing(toy, tmp_path):
+    report = run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    before = pure_files(tmp_path)
+    for path in report.figures:
+        path.unlink()
+    again = run_experiment(refusing(toy), "smoke", out=tmp_path)
+    assert (again.computed, again.reused) == (0, 3)
+    assert pure_files(tmp_path) == before
+
+
+def test_force_computes_again_and_gives_the_same_files(toy, tmp_path):
+    run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    before = pure_files(tmp_path)
+    assert run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, force=True).computed == 3
+    assert pure_files(tmp_path) == before
+    with pytest.raises(CellError):
+        run_experiment(refusing(toy), "smoke", out=tmp_path, force=True)
+    assert pure_files(tmp_path) == before
+
+
+def test_force_puts_the_new_result_in_place_of_the_old(toy, tmp_path):
+    run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+
+    def run(config, *, seed, progress):
+        result = toy.run(config, seed=seed, progress=progress)
+        return CellResult({**result.table, "mean": np.zeros(10)})
+
+    changed = dataclasses.replace(toy.EXPERIMENT, run=run)
+    run_experiment(changed, "smoke", out=tmp_path, force=True)
+    for cell in toy.cells(toy.EXPERIMENT.presets["smoke"].config):
+        assert not Store(tmp_path).read(cell).table["mean"].any()
+
+
+def test_a_cell_that_another_run_stores_meanwhile_is_not_computed_again(toy, tmp_path):
+    cells = toy.cells(toy.EXPERIMENT.presets["smoke"].config)
+
+    def run(config, *, seed, progress):
+        result = toy.run(config, seed=seed, progress=progress)
+        if config.index == 0:
+            other = toy.run(cells[1].config, seed=cells[1].seed, progress=progress)
+            Store(tmp_path).write(cells[1], other, {})
+        return result
+
+    report = run_experiment(dataclasses.replace(toy.EXPERIMENT, run=run), "smoke", out=tmp_path)
+    assert (report.computed, report.reused) == (2, 1)
+
+
+def test_another_version_does_not_reuse_the_old_cells(toy, tmp_path):
+    run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+
+    def cells(config):
+        return [dataclasses.replace(cell, version=4) for cell in toy.cells(config)]
+
+    newer = dataclasses.replace(toy.EXPERIMENT, version=4, cells=cells)
+    assert run_experiment(newer, "smoke", out=tmp_path).computed == 3
+
+
+def test_cells_of_another_experiment_are_refused(toy, tmp_path):
+    other = dataclasses.replace(toy.EXPERIMENT, version=4)
+    with pytest.raises(ValueError, match="`cells` must give cells of 'toy/figure1' version 4"):
+        run_experiment(other, "smoke", out=tmp_path)
+
+
+def test_a_damaged_cell_is_computed_again_and_told(toy, tmp_path):
+    run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    before = pure_files(tmp_path)
+    cell = toy.cells(toy.EXPERIMENT.presets["smoke"].config)[1]
+    table = Store(tmp_path).folder(cell) / "table.parquet"
+    table.write_bytes(table.read_bytes()[:100])
+    report = run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    assert (report.computed, report.reused) == (1, 2)
+    assert any(cell.digest[:20] in note and "computed again" in note for note in report.notes)
+    assert pure_files(tmp_path) == before
+
+
+def test_a_cell_that_fails_keeps_those_before_it_and_a_second_run_resumes(toy, tmp_path):
+    def run(config, *, seed, progress):
+        if config.index == 2:
+            raise ZeroDivisionError("by zero.")
+        return toy.run(config, seed=seed, progress=progress)
+
+    failing = dataclasses.replace(toy.EXPERIMENT, run=run)
+    with pytest.raises(CellError, match=r"'cell 2' of toy/figure1 failed: ZeroDivisionError: by"):
+        run_experiment(failing, "smoke", out=tmp_path)
+    report = run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    assert (report.computed, report.reused) == (1, 2)
+
+
+def test_an_unknown_preset_suggests_the_nearest(toy, tmp_path):
+    with pytest.raises(UnknownNameError, match="Did you mean 'smoke'"):
+        run_experiment(toy.EXPERIMENT, "smokee", out=tmp_path)
+
+
+def test_an_unwritable_folder_is_an_error_before_anything_is_computed(toy, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="is a file"):
+        run_experiment(refusing(toy), "smoke", out=tmp_path / "file" / "runs")
+
+
+def test_a_disk_that_fills_up_midway_keeps_what_is_stored(toy, tmp_path, monkeypatch):
+    def run(config, *, seed, progress):
+        if config.index == 2:
+            monkeypatch.setattr(os, "fsync", full)
+        return toy.run(config, seed=seed, progress=progress)
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(StoreError, match="no space left on device"):
+        run_experiment(dataclasses.replace(toy.EXPERIMENT, run=run), "smoke", out=tmp_path)
+    monkeypatch.undo()
+    assert not list(tmp_path.rglob(".partial-*"))
+    report = run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    assert (report.computed, report.reused) == (1, 2)
+
+
+def test_an_interrupt_leaves_nothing_half_written_and_closes_the_reporter(toy, tmp_path):
+    class Recorder(Reporter):
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    def run(config, *, seed, progress):
+        if config.index == 1:
+            raise KeyboardInterrupt
+        return toy.run(config, seed=seed, progress=progress)
+
+    recorder = Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(
+            dataclasses.replace(toy.EXPERIMENT, run=run), "smoke", out=tmp_path, progress=recorder
+        )
+    assert recorder.closed
+    assert not list(tmp_path.rglob(".partial-*"))
+    assert run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path).reused == 1
+
+
+def test_a_run_killed_again_and_again_ends_with_the_same_files(toy, tmp_path, reference):
+    rng = random.Random(20191)
+    for _ in range(4):
+        child = start_toy(tmp_path)
+        assert child.stderr is not None
+        wanted = rng.randint(1, 3)
+        lines = []
+        while sum(line.startswith("[") for line in lines) < wanted:
+            line = child.stderr.readline()
+            assert line, lines  # the child must not end on its own
+            lines.append(line)
+        time.sleep(rng.uniform(0.0, 0.06))  # within the next cell, or within its write
+        child.kill()
+        child.communicate()
+        assert child.returncode < 0
+        assert_every_cell_is_whole(toy, tmp_path)
+    report = run_experiment(toy.EXPERIMENT, "quick", out=tmp_path)
+    assert report.reused >= 4
+    assert pure_files(tmp_path) == reference
+
+
+def test_two_runs_at_once_on_one_store_both_succeed(toy, tmp_path, reference):
+    children = [start_toy(tmp_path) for _ in range(2)]
+    errors = [child.communicate()[1] for child in children]
+    assert [child.returncode for child in children] == [0, 0], errors
+    assert_every_cell_is_whole(toy, tmp_path)
+    assert pure_files(tmp_path) == reference
+    assert not list(tmp_path.rglob(".partial-*"))
+
+
+def test_two_forced_writers_of_one_cell_end_with_a_whole_cell(toy, tmp_path):
+    store = Store(tmp_path)
+    store.prepare()
+    cell = Cell(toy.NAME, toy.VERSION, toy.ToyCell(0, 1000))
+    result = toy.run(cell.config, seed=0, progress=lambda *_: None)
+
+    def write_often(_):
+        for _ in range(20):
+            store.write(cell, result, {}, replace=True)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write_often, range(3)))
+    assert store.read(cell).rows == 10
+    assert not list(tmp_path.rglob(".partial-*"))
+
+
+def test_the_errors_of_the_engine_are_all_one_line_errors():
+    assert issubclass(CellError, UnlazyError)
+    assert issubclass(StoreError, UnlazyError)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+import contextlib
+import errno
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unlazy.errors import StoreError
+from unlazy.experiments import Cell, CellResult, DamagedCellError, Store, disk
+from unlazy.experiments.store import ARRAYS, CELL, META, TABLE
+
+
+@dataclass(frozen=True)
+class Config:
+    n: int = 3
+
+
+CELL_A, CELL_B = (Cell("toy/figure", 1, Config(), seed=seed) for seed in (1, 2))
+
+
+def result(value=0.5):
+    return CellResult({"loss": np.array([value, 0.25])}, {"W": np.full((2, 2), value)})
+
+
+def files(folder: Path):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def temporaries(store: Store):
+    return list(store.root.rglob(".partial-*"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "runs")
+    store.prepare()
+    return store
+
+
+def test_what_is_written_is_read_back_with_its_meta(store):
+    assert not store.has(CELL_A)
+    store.write(CELL_A, result(), {"seconds": 1.5})
+    assert store.has(CELL_A)
+    assert not store.has(CELL_B)
+    assert store.read(CELL_A).table["loss"].tolist() == [0.5, 0.25]
+    assert store.read(CELL_A).arrays["W"].tolist() == [[0.5, 0.5], [0.5, 0.5]]
+    assert store.meta(CELL_A) == {"seconds": 1.5}
+    assert store.folder(CELL_A).relative_to(store.root).parts[:3] == ("cells", "toy", "figure")
+
+
+def test_two_writes_differ_in_the_meta_alone(store, tmp_path):
+    other = Store(tmp_path / "other")
+    other.prepare()
+    store.write(CELL_A, result(), {"seconds": 1.5})
+    time.sleep(1.1)  # a date hidden in a file has a resolution of a second
+    other.write(CELL_A, result(), {"seconds": 2.5})
+    one, two = files(store.folder(CELL_A)), files(other.folder(CELL_A))
+    assert set(one) == {CELL, TABLE, ARRAYS, META}
+    assert {name for name in one if one[name] != two[name]} == {META}
+
+
+def test_a_stored_cell_stays_unless_it_is_to_be_replaced(store):
+    store.write(CELL_A, result(0.5), {})
+    store.write(CELL_A, result(0.75), {})
+    assert store.read(CELL_A).table["loss"][0] == 0.5
+    store.write(CELL_A, result(0.75), {}, replace=True)
+    assert store.read(CELL_A).table["loss"][0] == 0.75
+    assert not temporaries(store)
+
+
+def test_remove_takes_the_cell_and_nothing_else(store):
+    store.write(CELL_A, result(), {})
+    store.write(CELL_B, result(), {})
+    store.remove(CELL_A)
+    store.remove(CELL_A)
+    assert not store.has(CELL_A)
+    assert store.has(CELL_B)
+    assert not temporaries(store)
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", [CELL, TABLE, ARRAYS])
+@pytest.mark.parametrize("damage", [truncate, flip, Path.unlink, lambda p: p.write_bytes(b"")])
+def test_damage_is_found_and_the_folder_named(store, name, damage):
+    store.write(CELL_A, result(), {})
+    damage(store.folder(CELL_A) / name)
+    with pytest.raises(DamagedCellError, match=store.folder(CELL_A).name):
+        store.read(CELL_A)
+
+
+def test_a_folder_that_holds_another_cell_is_found(store):
+    store.write(CELL_A, result(), {})
+    os.rename(store.folder(CELL_A), store.folder(CELL_B))
+    with pytest.raises(DamagedCellError, match="describes another cell"):
+        store.read(CELL_B)
+
+
+@pytest.mark.parametrize("below", ["file", "file/runs", "file/a/b"])
+def test_a_file_in_the_way_is_named(tmp_path, below):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot write to the folder .* is a file") as caught:
+        Store(tmp_path / below).prepare()
+    assert f"'{tmp_path / 'file'}' is a file" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+def test_a_failed_write_says_why_and_leaves_nothing(store, monkeypatch, code, call):
+    store.write(CELL_A, result(), {})
+    before = files(store.root)
+
+    def fail(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(StoreError) as caught:
+        store.write(CELL_B, result(), {})
+    monkeypatch.undo()
+    assert os.strerror(code).lower() in str(caught.value).lower()
+    assert f"'{store.root}'" in str(caught.value)
+    assert files(store.root) == before
+    assert not store.has(CELL_B)
+    assert not temporaries(store)
+
+
+def test_a_disk_that_fills_up_is_found_before_anything_is_computed(store, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StoreError, match="no space left on device"):
+        store.prepare()
+    assert not temporaries(store)
+
+
+def test_a_replacement_that_fails_leaves_the_old_cell(store, monkeypatch):
+    store.write(CELL_A, result(0.5), {})
+    rename, calls = os.rename, []
+
+    def fail_second(source, target):
+        calls.append(target)
+        if len(calls) == 2:  # the first takes the old cell away, the third brings it back
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fail_second)
+    with pytest.raises(StoreError, match=os.strerror(errno.EIO).lower()):
+        store.write(CELL_A, result(0.75), {}, replace=True)
+    assert len(calls) == 3
+    assert store.read(CELL_A).table["loss"][0] == 0.5
+    assert not temporaries(store)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: after it, nothing of the writer touches the disk any more."""
+
+
+def kill_at(monkeypatch, nth):
+    """Let the process die at its nth call that changes the disk; returns the number of calls."""
+    calls = [0]
+
+    def mortal(real):
+        def call(*args, **kwargs):
+            calls[0] += 1
+            if calls[0] >= nth:
+                raise Killed
+            return real(*args, **kwargs)
+
+        return call
+
+    for name in ("fsync", "rename", "mkdir", "unlink", "rmdir"):
+        monkeypatch.setattr(os, name, mortal(getattr(os, name)))
+    monkeypatch.setattr(disk, "discard", mortal(disk.discard))
+    return calls
+
+
+def one_write(store, monkeypatch, nth, *, replace):
+    """Try to write cell A, dying at the nth call; returns how many calls there were."""
+    with monkeypatch.context() as patch:
+        calls = kill_at(patch, nth)
+        with contextlib.suppress(Killed):
+            store.write(CELL_A, result(0.75), {}, replace=replace)
+        return calls[0]
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_writer_killed_at_any_call_leaves_a_whole_cell_or_none(tmp_path, monkeypatch, replace):
+    calls = one_write(Store(tmp_path / "all"), monkeypatch, 10**6, replace=replace)
+    assert calls > 8
+    outcomes = set()
+    for nth in range(1, calls + 2):
+        store = Store(tmp_path / str(nth))
+        store.prepare()
+        store.write(CELL_B, result(), {})
+        if replace:
+            store.write(CELL_A, result(0.5), {})
+        one_write(store, monkeypatch, nth, replace=replace)
+        seen = store.read(CELL_A).table["loss"][0] if store.has(CELL_A) else None
+        outcomes.add(seen)
+        assert store.read(CELL_B).table["loss"][0] == 0.5
+        store.write(CELL_A, result(0.75), {}, replace=True)
+        assert store.read(CELL_A).table["loss"][0] == 0.75
+    # None also with `replace`: the old cell goes before the new one comes, and is computed again.
+    assert outcomes == ({0.5, None, 0.75} if replace else {None, 0.75})
+
+
+def leftover(store, pid, host=None, age=120.0):
+    path = disk.temporary_path(store.root / "cells")
+    _, _, rest = path.name.removeprefix(".partial-").partition("-")
+    token, _, here = rest.partition("-")
+    path = path.with_name(f".partial-{pid}-{token}-{host or here}")
+    path.mkdir()
+    (path / TABLE).write_bytes(b"half")
+    then = time.time() - age
+    os.utime(path, (then, then))
+    return path
+
+
+def test_only_what_a_dead_run_left_is_cleared(store):
+    dead = 2**22 + 1  # above the largest process number of Linux
+    gone = [leftover(store, dead), leftover(store, dead, host="other-machine", age=90_000)]
+    kept = [
+        leftover(store, os.getpid()),
+        leftover(store, dead, host="other-machine"),
+        leftover(store, dead, age=1),
+    ]
+    store.write(CELL_A, result(), {})
+    store.prepare()
+    assert [path.exists() for path in gone] == [False, False]
+    assert [path.exists() for path in kept] == [True, True, True]
+    assert store.has(CELL_A)

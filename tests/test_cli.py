@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unlazy import cli, papers
+from unlazy.errors import DataFileError
+
+TOY = Path(__file__).parent / "experiments" / "toy.py"
+
+
+@pytest.fixture(scope="module")
+def toy():
+    spec = importlib.util.spec_from_file_location("toy_of_the_command_line", TOY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def registry(toy, tmp_path, monkeypatch):
+    """The toy is the only figure, and the working folder is empty."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("UNLAZY_OUT", raising=False)
+    use(monkeypatch, toy.EXPERIMENT)
+
+
+def use(monkeypatch, experiment):
+    real = papers.get
+    monkeypatch.setattr(papers, "_FIGURES", ("toy/figure1",))
+    monkeypatch.setattr(papers, "get", lambda n: experiment if n == "toy/figure1" else real(n))
+
+
+@pytest.fixture
+def call(capsys):
+    """Calls the command line; returns the exit code, standard output and standard error."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(args)
+        captured = capsys.readouterr()
+        return caught.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def test_a_run_prints_notes_claims_figure_and_time_and_exits_0(call, tmp_path):
+    code, out, err = call("run", "toy/figure1", "--preset", "smoke")
+    assert code == 0
+    for text in (
+        "few points",
+        "TOY-1",
+        "The mean stays small.",
+        "holds",
+        "cells computed: 3, reused: 0",
+    ):
+        assert text in out
+    assert str(Path("runs/toy/figure1/smoke/figure.png")) in out
+    assert (tmp_path / "runs/toy/figure1/smoke/figure.svg").exists()
+    assert "[3/3] cell 2" in err
+
+
+def test_a_second_run_reuses_and_force_does_not(call):
+    call("run", "toy/figure1", "--preset", "smoke")
+    assert "cells computed: 0, reused: 3" in call("run", "toy/figure1", "--preset", "smoke")[1]
+    assert (
+        "cells computed: 3, reused: 0"
+        in call("run", "toy/figure1", "--preset", "smoke", "--force")[1]
+    )
+
+
+def test_a_changed_verdict_exits_1(call):
+    code, out, _ = call("run", "toy/figure1", "--preset", "strict")
+    assert code == 1
+    assert "REFUTED: recorded" in out
+    assert "verdicts as recorded: 0 of 1" in out
+
+
+def test_a_refutation_that_is_on_record_exits_0(call, toy, monkeypatch):
+    def claims(config, results):
+        return [dataclasses.replace(c, expected="refuted") for c in toy.claims(config, results)]
+
+    use(monkeypatch, dataclasses.replace(toy.EXPERIMENT, claims=claims))
+    code, out, _ = call("run", "toy/figure1", "--preset", "strict")
+    assert code == 0
+    assert "refuted (as recorded)" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["run"], "Known: toy/figure1"),
+        (["run", "toy/figure2"], "Did you mean 'toy/figure1'?"),
+        (["run", "toy/figure1", "--preset", "qick"], "Did you mean 'quick'?"),
+        (["run", "toy/figure1", "--bogus"], "--bogus"),
+        (["run", "toy/figure1", "more"], "more"),
+        (["runn"], "runn"),
+        (["run", "toy/figure1", "--preset", "smoke", "--out", "file/below"], "'file' is a file"),
+    ],
+)
+def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(call, tmp_path, args, message):
+    (tmp_path / "file").write_text("")
+    code, out, err = call(*args)
+    assert (code, out) == (2, "")
+    assert err.startswith("unlazy: ")
+    assert err.count("\n") == 1
+    assert message in err
+    code, out, _ = call(*args, "--json")
+    assert code == 2
+    assert message in json.loads(out)["error"]
+
+
+def failing_toy(toy, monkeypatch, error):
+    def run(config, *, seed, progress):
+        sys.stdout.write("a library that prints\n")
+        if config.index == 1:
+            raise error
+        return toy.run(config, seed=seed, progress=progress)
+
+    use(monkeypatch, dataclasses.replace(toy.EXPERIMENT, run=run))
+
+
+def test_a_known_error_inside_a_cell_is_one_line_that_tells_how_to_resume(call, toy, monkeypatch):
+    failing_toy(toy, monkeypatch, DataFileError("`mnist` must be a gzip file, got a page."))
+    code, _, err = call("run", "toy/figure1", "--preset", "smoke")
+    assert code == 2
+    assert "Traceback" not in err
+    assert "must be a gzip file" in err.splitlines()[-1]
+    assert "resumes" in err.splitlines()[-1]
+
+
+def test_an_unforeseen_error_inside_a_cell_shows_its_traceback_too(call, toy, monkeypatch):
+    failing_toy(toy, monkeypatch, ZeroDivisionError("by zero"))
+    code, out, err = call("run", "toy/figure1", "--preset", "smoke", "--json")
+    assert code == 2
+    assert "Traceback" in err
+    assert err.splitlines()[-1].startswith("unlazy: the cell 'cell 1' of toy/figure1 failed")
+    assert "ZeroDivisionError: by zero" in json.loads(out)["error"]
+
+
+def test_an_unforeseen_error_outside_the_cells_is_not_mistaken_for_a_verdict(
+    call, toy, monkeypatch
+):
+    def claims(config, results):
+        raise IndexError(config, results)
+
+    use(monkeypatch, dataclasses.replace(toy.EXPERIMENT, claims=claims))
+    code, out, err = call("run", "toy/figure1", "--preset", "smoke", "--json")
+    assert code == 2
+    assert "Traceback" in err
+    assert json.loads(out)["error"].startswith("IndexError")
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_an_interrupt_exits_130_and_tells_how_to_resume(call, toy, monkeypatch, flags):
+    failing_toy(toy, monkeypatch, KeyboardInterrupt())
+    code, out, err = call("run", "toy/figure1", "--preset", "smoke", *flags)
+    assert code == 130
+    assert "interrupted" in err.splitlines()[-1]
+    assert "resumes" in err.splitlines()[-1]
+    assert not flags or "interrupted" in json.loads(out)["error"]
+
+
+def test_json_of_a_run_is_one_object_and_nothing_else(call, toy, monkeypatch):
+    def run(config, *, seed, progress):
+        sys.stdout.write("a library that prints\n")
+        return toy.run(config, seed=seed, progress=progress)
+
+    use(monkeypatch, dataclasses.replace(toy.EXPERIMENT, run=run))
+    code, out, err = call("run", "toy/figure1", "--preset", "smoke", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["ok"] is True
+    assert report["cells"] == {"computed": 3, "reused": 0}
+    assert report["claims"][0]["verdict"] == "holds"
+    assert report["notes"] == ["few points"]
+    assert all(Path(path).exists() for path in report["figures"])
+    assert "a library that prints" in err
+
+
+def test_json_of_a_changed_verdict_exits_1(call):
+    code, out, _ = call("run", "toy/figure1", "--preset", "strict", "--json")
+    assert code == 1
+    assert json.loads(out)["ok"] is False
+
+
+def test_the_output_folder_comes_from_the_option_or_the_environment(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNLAZY_OUT", str(tmp_path / "elsewhere"))
+    call("run", "toy/figure1", "--preset", "smoke")
+    assert (tmp_path / "elsewhere" / "cells").exists()
+    call("run", "toy/figure1", "--preset", "smoke", "--out", "here")
+    assert (tmp_path / "here" / "cells").exists()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_list_shows_figures_presets_and_how_long_they_take(call):
+    code, out, _ = call("list")
+    assert code == 0
+    for text in ("toy/figure1", "A toy", "smoke", "12 cells", "a second"):
+        assert text in out
+    figures = json.loads(call("list", "--json")[1])["figures"]
+    assert figures[0]["name"] == "toy/figure1"
+    assert figures[0]["presets"]["quick"] == {"about": "12 cells", "takes": "a second"}
+
+
+def test_doctor_tells_versions_devices_precision_and_data(call):
+    code, out, _ = call("doctor")
+    assert code == 0
+    for text in ("float64", "works", "mnist", "jaxlib", "runs can be written"):
+        assert text in out
+    findings = json.loads(call("doctor", "--json")[1])
+    assert set(findings) == {"ok", "versions", "devices", "precision", "data", "out"}
+    assert set(findings["data"]) == {"mnist", "fashion-mnist", "cifar10", "digits"}
+
+
+def test_doctor_exits_1_when_float64_does_not_work(call, monkeypatch):
+    from unlazy.experiments import environment
+
+    monkeypatch.setattr(environment, "product_error", lambda dtype: 1e-7)  # noqa: ARG005
+    code, out, _ = call("doctor")
+    assert code == 1
+    assert "FAILS" in out
+
+
+def test_version_and_help(call):
+    from unlazy import __version__
+
+    assert call("--version")[:2] == (0, f"unlazy {__version__}\n")
+    code, out, _ = call("--help")
+    assert code == 0
+    assert "doctor" in out
+    code, out, err = call()
+    assert (code, out) == (2, "")
+    assert err == "unlazy: Missing command. See unlazy --help.\n"
+
+
+def test_the_command_line_adds_no_heavy_import_of_its_own():
+    code = (
+        "import sys, unlazy; before = set(sys.modules); import unlazy.cli, unlazy.papers\n"
+        "print(*{m.partition('.')[0] for m in set(sys.modules) - before})"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "typer" in child.stdout
+    assert not set(child.stdout.split()) & {"jax", "sklearn", "matplotlib", "pyarrow", "scipy"}
+
+
+def test_every_registered_figure_is_what_it_says(monkeypatch):
+    monkeypatch.undo()
+    for name in papers.names():
+        experiment = papers.get(name)
+        assert experiment.name == name
+        assert set(experiment.presets) >= {"smoke", "quick", "paper"}
