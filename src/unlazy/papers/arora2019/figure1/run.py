@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cells of Figure 1 compute."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+
+from unlazy import data
+from unlazy.dynamics import KernelDynamics
+from unlazy.experiments import CellResult, Progress
+from unlazy.kernels import relu_gram
+from unlazy.linalg import Eigen, eigh
+from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.papers.arora2019.figure1.config import CENTERED, LABELS, Problem, Spectrum, Training
+from unlazy.train import History, SquaredError, fit, gram_descent
+
+
+def run(config: Spectrum | Training, *, seed: int, progress: Progress) -> CellResult:
+    if isinstance(config, Spectrum):
+        return _spectrum(config, seed=seed)
+    return _training(config, seed=seed, progress=progress)
+
+
+@functools.lru_cache(maxsize=1)  # shared by the four cells of a data set
+def _decompose(problem: Problem, seed: int) -> tuple[data.Task, Eigen]:
+    task = data.load(
+        problem.dataset,
+        classes=(0, 1),
+        n_train=problem.n,
+        n_test=1,
+        center=problem.dataset in CENTERED,
+        key=jr.key(seed),
+    )
+    return task, eigh(relu_gram(task.x_train))
+
+
+def _labels(kind: str, problem: Problem, *, seed: int) -> np.ndarray:
+    task, eigen = _decompose(problem, seed)
+    if kind == "true":
+        return np.asarray(task.y_train)
+    if kind == "random":
+        return np.asarray(data.random_labels(problem.n, key=jr.fold_in(jr.key(seed), 2)))
+    with jax.enable_x64(True):
+        return math.sqrt(problem.n) * np.asarray(eigen.vectors[:, -1])
+
+
+def _spectrum(config: Spectrum, *, seed: int) -> CellResult:
+    _, eigen = _decompose(config.problem, seed)
+    table = {"index": np.arange(1, config.problem.n + 1), "eigenvalue": eigen.values}
+    measures = []
+    for kind in LABELS:
+        flow = KernelDynamics.from_eigen(eigen, _labels(kind, config.problem, seed=seed))
+        table[f"projection_{kind}"] = flow.projections
+        measures.append(math.sqrt(2 / config.problem.n) * flow.movement(math.inf))
+    return CellResult(table, {"label_complexity": np.array(measures)})
+
+
+def _training(config: Training, *, seed: int, progress: Progress) -> CellResult:
+    task, eigen = _decompose(config.problem, seed)
+    spec, x = config.network, task.x_train
+    net = TwoLayer(x.shape[1], spec.width, init=spec.init, init_scale=spec.init_scale)
+    start = net.init(key=jr.fold_in(jr.key(seed), 3))
+    y = _labels(config.labels, config.problem, seed=seed)
+    resid0 = y - np.asarray(net(start, x), np.float64)
+    flow = KernelDynamics.from_eigen(eigen, resid0, learning_rate=spec.learning_rate)
+    history = _train(
+        net, start, x, jnp.asarray(y, x.dtype), flow.learning_rate, spec.steps, progress
+    )
+    moved = history.params.W - start.W
+    flips = net.preactivations(history.params, x) >= 0
+    flips ^= net.preactivations(start, x) >= 0
+    table = {
+        "step": history.steps,
+        "residual": np.sqrt(2 * history.loss.astype(np.float64)),
+        "predicted": flow.residual(history.steps),
+    }
+    summary = {
+        "label_norm": np.linalg.norm(y),
+        "learning_rate": np.float64(flow.learning_rate),
+        "movement": np.float64(jnp.linalg.norm(moved)),
+        "movement_predicted": np.float64(flow.movement(history.final_step)),
+        "flips": np.float64(jnp.mean(flips, dtype=float)),
+        # AR-14: how far a neuron must move, in units of its initial size; lazy if far below one.
+        "rho": np.float64(flow.movement(math.inf) / (spec.init_scale * math.sqrt(spec.width))),
+    }
+    return CellResult(table, {name: np.asarray(value) for name, value in summary.items()})
+
+
+def _train(
+    net: TwoLayer,
+    start: TwoLayerParams,
+    x: jax.Array,
+    y: jax.Array,
+    learning_rate: float,
+    steps: int,
+    progress: Progress,
+) -> History:
+    n, d = x.shape
+    if n < 2 * d:  # where the products in Gram space are the smaller ones
+        return gram_descent(
+            net, start, x, y, learning_rate=learning_rate, steps=steps, progress=progress
+        )
+    loss, optimizer = SquaredError(net), _sgd(learning_rate)
+    return fit(
+        loss, start, (x, y), optimizer=optimizer, steps=steps, trained="hidden", progress=progress
+    )
+
+
+@functools.cache  # one optimiser object for the three label sets, so that they compile once
+def _sgd(learning_rate: float) -> optax.GradientTransformation:
+    return optax.sgd(learning_rate)
