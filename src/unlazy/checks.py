@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import ArrayLike
+from jaxtyping import Array, ArrayLike
 
 from unlazy.errors import UnknownNameError
 
@@ -35,7 +35,7 @@ def check_inputs(x: ArrayLike, name: str = "x", *, allow_zero_rows: bool = False
     if allow_zero_rows or not is_known(x):
         return
     with jax.enable_x64(True):
-        zero = np.flatnonzero(~np.asarray(jnp.any(jnp.asarray(x) != 0, axis=1)))
+        zero = np.flatnonzero(~np.asarray(_any_nonzero(jnp.asarray(x))))
     if zero.size:
         raise ValueError(
             f"`{name}` must have no row of zeros, got zeros in {some_rows(zero)}. "
@@ -67,8 +67,7 @@ def check_gram(H: ArrayLike, name: str = "H") -> None:
         return
     with jax.enable_x64(True):
         array = jnp.asarray(H)
-        gap = float(jnp.max(jnp.abs(array - array.T)))
-        scale = float(jnp.max(jnp.abs(array)))
+        gap, scale = (float(value) for value in _asymmetry(array))
         tolerance = 100 * float(jnp.finfo(array.dtype).eps) * scale
     if gap > tolerance:
         raise ValueError(
@@ -77,14 +76,29 @@ def check_gram(H: ArrayLike, name: str = "H") -> None:
         )
 
 
+@jax.jit  # one pass: at n = 60000 a copy of the matrix would take 29 GB
+def _asymmetry(H: Array) -> tuple[Array, Array]:
+    return jnp.max(jnp.abs(H - H.T)), jnp.max(jnp.abs(H))
+
+
+@jax.jit
+def _any_nonzero(x: Array) -> Array:
+    return jnp.any(x != 0, axis=1)
+
+
+@jax.jit
+def _all_finite(array: Array) -> Array:
+    return jnp.all(jnp.isfinite(array))
+
+
 def check_finite(array: ArrayLike, name: str) -> None:
     """Raise if an entry is nan or infinite, naming the first rows that hold one."""
     if not is_known(array):
         return
     with jax.enable_x64(True):  # else a float64 value beyond float32's range would count as inf
+        if bool(_all_finite(jnp.asarray(array))):  # one number, not an array, leaves the device
+            return
         finite = np.asarray(jnp.isfinite(jnp.asarray(array)))
-    if finite.all():
-        return
     if finite.ndim == 0:
         raise ValueError(f"`{name}` must be finite, got {name}={array}.")
     rows = np.flatnonzero(~finite.reshape(finite.shape[0], -1).all(axis=1))

@@ -117,8 +117,8 @@ def fit(
         >>> loss = lambda w, batch: jnp.sum((batch[0] @ w - batch[1]) ** 2) / 2
         >>> data = (jnp.eye(2), jnp.array([1.0, -2.0]))
         >>> history = fit(loss, jnp.zeros(2), data, optimizer=optax.sgd(0.5), steps=3)
-        >>> print(history.loss, history.params)
-        [2.5       0.625     0.15625   0.0390625] [ 0.875 -1.75 ]
+        >>> print(history.loss)
+        [2.5       0.625     0.15625   0.0390625]
     """
     n = _samples(data)
     batches = None
