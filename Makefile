@@ -12,7 +12,7 @@ help:  ## show this list
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"unlazy needs Python 3.11 or newer, found {v.major}.{v.minor}: call make PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # One stamp per set of extras, remade when the dependencies change.
 $(VENV)/.run: pyproject.toml | $(BIN)/python

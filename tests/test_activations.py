@@ -111,3 +111,31 @@ def test_unknown_names_get_the_nearest():
     with pytest.raises(ValueError, match="`coefficients` must be a non-empty sequence"):
         ul.polynomial([])
     assert ul.activation(ul.activation("tanh")) == ul.activation("tanh")
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "softplus"])
+@pytest.mark.parametrize("k", [1, 4, 8])
+def test_derivatives_keep_their_digits_in_float32_far_out(name, k):
+    # As a polynomial in s near 1 the eighth derivative of the sigmoid at 5 had the wrong sign.
+    z = np.array([-8.0, -5.0, 5.0, 8.0], np.float32)
+    with mpmath.workdps(40):
+        exact = [float(mpmath.diff(SMOOTH[name], mpmath.mpf(float(v)), k)) for v in z]
+    np.testing.assert_allclose(ul.activation(name).derivative(k)(jnp.asarray(z)), exact, rtol=2e-3)
+
+
+def test_nan_stays_nan_and_huge_arguments_have_gradients():
+    for name in ("relu", "relu3"):
+        sigma = ul.activation(name)
+        assert jnp.isnan(sigma(jnp.array(jnp.nan)))
+        assert jnp.isnan(sigma.derivative(1)(jnp.array(jnp.nan)))
+        assert float(jax.grad(sigma)(jnp.array(-1e30))) == 0
+
+
+def test_integers_are_not_truncated(no_shape_checker):
+    np.testing.assert_allclose(ul.polynomial([1, 0.5])(jnp.arange(3)), [1, 1.5, 2])  # pyright: ignore[reportArgumentType]  # integers on purpose
+
+
+def test_a_kink_away_from_zero_has_an_expansion():
+    np.testing.assert_array_equal(ul.activation("relu", shift=-1.0).taylor(3), [1, 1, 0, 0])
+    with pytest.raises(ValueError, match="`shift` must be 0"):
+        ul.activation(ul.activation("tanh"), shift=1.0)

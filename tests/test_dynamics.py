@@ -155,5 +155,5 @@ def test_relative_loss_and_steps_are_checked(problem, bad):
         flow.steps_to(bad)
     with pytest.raises(ValueError, match="`steps` must be >= 0"):
         flow.loss([-1])
-    with pytest.raises(ValueError, match="`step` must be >= 0"):
+    with pytest.raises(ValueError, match="`step` must be an integer >= 0"):
         flow.movement(-1)

@@ -54,7 +54,13 @@ class Activation(eqx.Module):
                 "Derivatives beyond that do not exist at 0; use a smoother activation."
             )
         function = family.derivative(k, self.coefficients)
-        return lambda z: function(z - self.shift if self.shift else z)
+
+        def value(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+            if not jnp.issubdtype(jnp.result_type(z), jnp.inexact):  # integers would truncate
+                z = jnp.asarray(z, float)
+            return function(z - self.shift if self.shift else z)
+
+        return value
 
     def taylor(self, order: int) -> Float64[np.ndarray, " {order}+1"]:
         r"""Taylor coefficients $\sigma^{(k)}(0)/k!$ for k = 0 to `order`.
@@ -70,7 +76,10 @@ class Activation(eqx.Module):
             )
         with jax.enable_x64(True):
             zero = jnp.zeros((), jnp.float64)
-            values = [float(self.derivative(k)(zero)) for k in range(order + 1)]
+            # Away from its kink, what is beyond the smooth orders is zero.
+            smooth = min(order, _FAMILIES[self.name].smooth_to)
+            values = [float(self.derivative(k)(zero)) for k in range(int(smooth) + 1)]
+            values += [0.0] * (order + 1 - len(values))
         return np.array([value / math.factorial(k) for k, value in enumerate(values)])
 
 
@@ -91,6 +100,8 @@ def activation(name: str | Activation, *, shift: float = 0.0) -> Activation:
         [ 0.          1.          0.         -0.33333333  0.          0.13333333]
     """
     if isinstance(name, Activation):
+        if shift:
+            raise ValueError(f"`shift` must be 0 for an activation made before, got shift={shift}.")
         return name
     check_name(name, [known for known in _FAMILIES if known != "polynomial"], "name")
     check_finite(shift, "shift")
@@ -149,9 +160,12 @@ class _Relu(_Family):
     def derivative(cls, k, coefficients):
         del coefficients
         power = cls.power - k
+        if power == 0:  # the indicator of z >= 0; nan stays nan
+            return lambda z: jnp.where(z < 0, 0, jnp.where(z >= 0, jnp.ones_like(z), z))
         scale = 1 / math.factorial(power)
-        # >= and where, not maximum: at 0 automatic differentiation then gives the stated slope.
-        return lambda z: jnp.where(z >= 0, scale * z**power, jnp.zeros_like(z))
+        # where, not maximum: at 0 automatic differentiation then gives the stated slope. The power
+        # is taken of what is left, since an overflow in a branch not taken spoils the gradient.
+        return lambda z: scale * jnp.where(z < 0, 0, z) ** power
 
 
 class _Relu3(_Relu):
@@ -163,17 +177,21 @@ class _Sigmoid(_Family):
     @classmethod
     def derivative(cls, k, coefficients):
         del coefficients
-        # d/dz p(s) = p'(s) s (1 - s) for s the sigmoid: a polynomial in s at every order.
-        value = _horner(_chain(k, inner_slope=Polynomial([0, 1, -1])))
-        return lambda z: value(jax.nn.sigmoid(z))
+        if k == 0:
+            return jax.nn.sigmoid
+        # d/dz p(s) = p'(s) s (1 - s) for s the sigmoid: a polynomial in s at every order. Taken at
+        # -|z|, where s is small and no digits cancel, by the symmetry s(-z) = 1 - s(z).
+        value, sign = _horner(_chain(k, inner_slope=Polynomial([0, 1, -1]))), (-1) ** (k + 1)
+        return lambda z: jnp.where(z > 0, sign, 1) * value(jax.nn.sigmoid(jnp.where(z > 0, -z, z)))
 
 
 class _Tanh(_Family):
     @classmethod
     def derivative(cls, k, coefficients):
-        del coefficients
-        value = _horner(_chain(k, inner_slope=Polynomial([1, 0, -1])))
-        return lambda z: value(jnp.tanh(z))
+        if k == 0:
+            return jnp.tanh
+        sigmoid = _Sigmoid.derivative(k, coefficients)  # tanh(z) = 2 sigmoid(2z) - 1
+        return lambda z: 2 ** (k + 1) * sigmoid(2 * z)
 
 
 class _Softplus(_Family):

@@ -18,6 +18,15 @@ from jaxtyping import Array, ArrayLike
 from unlazy.errors import UnknownNameError
 
 
+def as_array(value: ArrayLike) -> Array | np.ndarray:
+    """An array as it is, so that a float64 one keeps its digits; lists and integers as float64."""
+    if not isinstance(value, Array):
+        value = np.asarray(value)
+    if jnp.issubdtype(value.dtype, jnp.floating):
+        return value
+    return np.asarray(value, np.float64)
+
+
 def is_known(value: Any) -> bool:
     """Whether the entries of an array can be looked at: not under a transformation."""
     return not isinstance(value, Tracer)
@@ -107,15 +116,27 @@ def check_finite(array: ArrayLike, name: str) -> None:
 
 def check_positive(value: Any, name: str) -> None:
     """Raise unless `value` is a finite number above zero."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    kinds = int | float | np.number | np.ndarray | Array
+    is_number = isinstance(value, kinds) and not isinstance(value, bool) and np.ndim(value) == 0
     if not (is_number and np.isfinite(value) and value > 0):
-        raise ValueError(f"`{name}` must be a positive number, got {name}={value}.")
+        raise ValueError(f"`{name}` must be a positive number, got {name}={value!r}.")
 
 
 def check_count(value: Any, name: str, *, least: int = 1) -> None:
     """Raise unless `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"`{name}` must be an integer >= {least}, got {name}={value!r}.")
+
+
+def check_key(key: Any, name: str = "key") -> None:
+    """Raise unless `key` is one random key, of either of JAX's two kinds."""
+    if isinstance(key, Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and not key.shape:
+        return
+    if isinstance(key, Array | np.ndarray) and key.dtype == jnp.uint32 and key.ndim == 1:
+        return
+    raise ValueError(
+        f"`{name}` must be one random key, got {name}={key!r}. Make one with jax.random.key(seed)."
+    )
 
 
 def check_name(value: str, known: Iterable[str], name: str) -> None:

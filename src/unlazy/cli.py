@@ -72,7 +72,9 @@ def list_figures(as_json: Json = False) -> int:
 @app.command()
 def run(
     name: Annotated[str, typer.Argument(help="A figure, such as arora2019/figure1.")] = "",
-    preset: Annotated[str, typer.Option(help="The size: smoke, quick or paper.")] = "quick",
+    preset: Annotated[
+        str, typer.Option(help="The size: smoke, quick, paper; unlazy list shows all.")
+    ] = "quick",
     out: Out = Path("runs"),
     force: Annotated[bool, typer.Option("--force", help="Compute stored cells again.")] = False,
     as_json: Json = False,
@@ -81,6 +83,8 @@ def run(
     from unlazy import papers
     from unlazy.experiments import rendering, reporter_for, run_experiment
 
+    if out == Path():
+        raise UnlazyError("`--out` must name a folder, got an empty name.")
     if not name:
         known = ", ".join(papers.names())
         raise UnlazyError(f"`NAME` must be given: unlazy run NAME. Known: {known}.")
@@ -128,7 +132,8 @@ def _fail_with(error: Exception, *, as_json: bool) -> int:
     """Report an error: one line, and a traceback only for what nobody foresaw."""
     if isinstance(error, _UsageError):
         message = error.format_message()  # pyright: ignore[reportAttributeAccessIssue]  # every usage error has it
-        return _fail(f"{message.rstrip('.')}. See unlazy --help.", as_json=as_json)
+        end = "" if message.endswith(("?", ".")) else "."
+        return _fail(f"{message}{end} See unlazy --help.", as_json=as_json)
     # A cell's error is a wrapper that says how to resume: whether it was foreseen, its cause tells.
     cause = error.__cause__ if _is_cell_error(error) else error
     if isinstance(cause, UnlazyError):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import check_gram, check_labels, check_positive
+from unlazy.checks import as_array, check_finite, check_gram, check_labels, check_positive
 from unlazy.errors import UnlazyWarning
 from unlazy.linalg import Eigen, eigh
 
@@ -66,8 +66,8 @@ class KernelDynamics(eqx.Module):
         Warns:
             UnlazyWarning: `learning_rate` is above 2/lambda_max, where the dynamics diverge.
         """
+        H = as_array(H)
         check_gram(H)
-        check_labels(y, H.shape[0])
         return cls.from_eigen(eigh(H), y, learning_rate=learning_rate)
 
     @classmethod
@@ -79,15 +79,16 @@ class KernelDynamics(eqx.Module):
         learning_rate: float | None = None,
     ) -> "KernelDynamics":
         """The dynamics for labels `y` when the eigendecomposition is at hand."""
-        values = _without_rounding(eigen.values)
+        values, y = _without_rounding(eigen.values), as_array(y)
         check_labels(y, len(values))
         if learning_rate is None:
             learning_rate = 1 / float(values[0])
         check_positive(learning_rate, "learning_rate")
+        learning_rate = float(learning_rate)
         _warn_if_unstable(learning_rate, float(values[0]))
         with jax.enable_x64(True):
             projections = np.asarray(eigen.vectors.T @ jnp.asarray(y, jnp.float64))
-        return cls(values, eigen.vectors, projections, float(learning_rate))
+        return cls(values, eigen.vectors, projections, learning_rate)
 
     def with_labels(self, y: Float[Array | np.ndarray, "n *c"]) -> "KernelDynamics":
         """The same kernel and learning rate for other labels, with no new decomposition."""
@@ -125,6 +126,7 @@ class KernelDynamics(eqx.Module):
         with jax.enable_x64(True):
             if cross_gram is None:
                 return np.asarray(self.eigenvectors @ _scale_rows(learnt, self.projections))
+            _check_cross_gram(cross_gram, len(self.eigenvalues))
             weights = _scale_rows(self._divided(learnt), self.projections)
             coefficients = self.eigenvectors @ weights
             return np.asarray(jnp.asarray(cross_gram, jnp.float64) @ coefficients)
@@ -135,7 +137,9 @@ class KernelDynamics(eqx.Module):
         $$\|W(k) - W(0)\|_F^2
         = \sum_i \frac{(1 - (1-\eta\lambda_i)^k)^2}{\lambda_i} (v_i^\top y)^2$$
 
-        Non-decreasing up to `movement(math.inf)`, which is $\sqrt{y^\top H^{-1} y}$.
+        Non-decreasing for learning rates up to 1/lambda_max. `movement(math.inf)` is
+        $\sqrt{y^\top H^{-1} y}$ when the labels can be interpolated; parts of them that lie where
+        the kernel vanishes never move anything, and `bounds.label_energy` is infinite.
         """
         learnt = 1 - self._decay(step)
         return float(np.sqrt(np.sum(self._divided(learnt) * learnt * self._squares)))
@@ -202,8 +206,8 @@ class KernelDynamics(eqx.Module):
 
     def _decay(self, step: int | float) -> Float64[np.ndarray, " n"]:
         r"""$(1 - \eta\lambda_i)^k$, with its sign."""
-        if not step >= 0:
-            raise ValueError(f"`step` must be >= 0, got step={step}.")
+        if not (step >= 0 and (math.isinf(step) or step == int(step))):
+            raise ValueError(f"`step` must be an integer >= 0 or inf, got step={step}.")
         size = self._log_decay_power(np.array([float(step)]))[0]
         overshoots = self.learning_rate * self.eigenvalues > 1
         odd = math.isfinite(step) and int(step) % 2 == 1
@@ -213,6 +217,15 @@ class KernelDynamics(eqx.Module):
         """`learnt / eigenvalue`, zero where the eigenvalue is."""
         positive = self.eigenvalues > 0
         return np.where(positive, learnt / np.where(positive, self.eigenvalues, 1), 0)
+
+
+def _check_cross_gram(cross_gram: Float[Array | np.ndarray, "t n"], n: int) -> None:
+    if np.ndim(cross_gram) != 2 or np.shape(cross_gram)[1] != n:
+        raise ValueError(
+            f"`cross_gram` must have shape (t, {n}), one row a new point and one column a training "
+            f"sample, got cross_gram.shape={np.shape(cross_gram)}."
+        )
+    check_finite(cross_gram, "cross_gram")
 
 
 def _scale_rows(scale: Float64[np.ndarray, " n"], rows: Float64[np.ndarray, "n *c"]) -> Array:

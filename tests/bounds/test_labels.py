@@ -158,3 +158,22 @@ def test_real_data_reproduces_the_table_of_conditioning(
     H = np.asarray(relu_gram(task.x_train))
     assert np.linalg.eigvalsh(H)[-1] == pytest.approx(lam_max, rel=tolerance)
     assert label_complexity(H, task.y_train) == pytest.approx(measure, rel=tolerance)
+
+
+def test_a_float32_matrix_gives_the_value_with_a_warning_and_never_a_false_infinity(real_data):
+    task = data.load("mnist", classes=(0, 1), n_train=2000, n_test=1, key=jax.random.key(0))
+    H = relu_gram(task.x_train, dtype="float32")
+    with pytest.warns(UnlazyWarning, match="`H` is in float32"):
+        assert label_complexity(H, task.y_train) == pytest.approx(0.473, rel=0.01)
+
+
+def test_rows_of_very_different_norms_are_not_taken_for_dependent_ones():
+    # Scaling row i by s_i and its label alike changes nothing: f is positively homogeneous.
+    x, y = sample()
+    s = np.geomspace(1e-6, 1, 40)
+    energy = label_energy(relu_gram(x * s[:, None]), y * s)
+    assert energy == pytest.approx(label_energy(relu_gram(x), y), rel=1e-9)
+
+
+def test_lists_and_integers_are_accepted(no_shape_checker):
+    assert label_energy([[2, 0], [0, 4]], [2, 2]) == pytest.approx(3.0)  # pyright: ignore[reportArgumentType]  # users pass lists

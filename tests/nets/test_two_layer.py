@@ -106,3 +106,15 @@ def test_networks_are_values():
     assert TwoLayer(3, 4) != TwoLayer(3, 4, init_scale=0.5)
     assert jax.tree.leaves(TwoLayer(3, 4)) == []
     assert jnp.shape(TwoLayer(3, 4)(TwoLayer(3, 4).init(key=jr.key(0)), jnp.ones((2, 3)))) == (2,)
+
+
+def test_inputs_and_parameters_of_other_shapes_are_refused(getkey, no_shape_checker):
+    net = TwoLayer(3, 4)
+    params = net.init(key=getkey())
+    for x in (jnp.ones(3), jnp.ones((2, 4)), jnp.ones((2, 1, 3))):
+        with pytest.raises(ValueError, match=r"`x` must have shape \(n, 3\)"):
+            net(params, x)
+    with pytest.raises(ValueError, match="`params` must be of this network"):
+        net(TwoLayer(3, 8).init(key=getkey()), jnp.ones((2, 3)))
+    with pytest.raises(ValueError, match="`key` must be one random key"):
+        net.init(key=0)  # pyright: ignore[reportArgumentType]  # on purpose

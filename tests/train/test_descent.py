@@ -214,3 +214,48 @@ def test_ragged_data_is_refused(problem):
     net, params, x, y = problem
     with pytest.raises(ValueError, match="same number of rows"):
         fit(SquaredError(net), params, (x, y[:-1]), optimizer=optax.sgd(0.1), steps=1)
+
+
+@pytest.mark.parametrize("steps", [20, 50, 100, 400])
+def test_after_divergence_the_loss_of_what_comes_back_is_finite_and_the_last_such(problem, steps):
+    net, params, x, y = problem
+    loss = SquaredError(net)
+    with pytest.warns(UnlazyWarning, match="training diverged"):
+        history = fit(loss, params, (x, y), optimizer=optax.sgd(1e6), steps=steps)
+    assert history.final_step == history.steps[-1] - 1
+    final = float(loss(history.params, (x, y)))
+    assert final == pytest.approx(float(history.loss[-2]), rel=1e-3)
+
+
+def test_labels_of_another_shape_are_refused_rather_than_broadcast(problem):
+    net, params, x, y = problem
+    with pytest.raises(
+        ValueError, match=r"`y` must have the shape of the model's outputs, \(24,\)"
+    ):
+        fit(SquaredError(net), params, (x, y[:, None]), optimizer=optax.sgd(0.1), steps=1)
+
+
+def test_bad_data_and_nothing_to_train_are_named(problem, no_shape_checker):
+    net, params, x, y = problem
+    loss = SquaredError(net)
+    with pytest.raises(ValueError, match="`data` must be finite, got nan or inf in row 3"):
+        fit(loss, params, (x.at[3, 0].set(jnp.nan), y), optimizer=optax.sgd(0.1), steps=1)
+    with pytest.raises(ValueError, match="`params` must hold floating-point arrays"):
+        fit(lambda p, d: jnp.sum(d), jnp.arange(3), y, optimizer=optax.sgd(0.1), steps=1)
+    with pytest.raises(TypeError, match="`optimizer` must be an optax optimiser"):
+        fit(loss, params, (x, y), optimizer=0.1, steps=1)  # pyright: ignore[reportArgumentType]  # on purpose
+    with pytest.raises(ValueError, match="The loss must be finite at the start"):
+        fit(
+            loss,
+            jax.tree.map(lambda p: p * jnp.inf, params),
+            (x, y),
+            optimizer=optax.sgd(0.1),
+            steps=1,
+        )
+
+
+def test_a_python_float_is_trained():
+    history = fit(
+        lambda w, d: jnp.sum((w - d) ** 2) / 2, 0.0, jnp.ones(1), optimizer=optax.sgd(0.5), steps=1
+    )
+    assert float(history.params) == 0.5

@@ -3,13 +3,14 @@
 
 import math
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import check_gram, check_labels
+from unlazy.checks import as_array, check_gram, check_labels
 from unlazy.errors import UnlazyWarning
 from unlazy.linalg import cholesky, eigh
 
@@ -44,10 +45,15 @@ def label_energy(
         >>> label_energy(jnp.diag(jnp.array([4.0, 0.25])), jnp.array([1.0, -1.0]))
         4.25
     """
+    H, y = as_array(H), as_array(y)
     check_gram(H)
     check_labels(y, H.shape[0])
+    H, y = _balanced(H, y)
     factor = cholesky(H)
-    if factor is not None and factor.smallest_eigenvalue() > _null_tolerance(H, _trace(H)):
+    if factor is not None and (smallest := factor.smallest_eigenvalue()) > _null_tolerance(
+        H, _trace(H)
+    ):
+        _warn_of_single_precision(H, smallest)
         white = np.asarray(factor.whiten(y))
         return float(np.sum(white**2))
     return _energy_on_the_range(H, np.asarray(y, np.float64).reshape(H.shape[0], -1))
@@ -71,6 +77,32 @@ def label_complexity(
     return math.sqrt(2 * label_energy(H, y) / H.shape[0])
 
 
+def _balanced(H: Array | np.ndarray, y: Array | np.ndarray) -> tuple[Any, Any]:
+    """The same energy from a unit diagonal, where the rows' norms differ much.
+
+    A row of small norm makes a small eigenvalue, which must not be taken for a dependent row.
+    """
+    size = np.sqrt(np.maximum(_diagonal(H), 0))
+    if size.min() <= 0 or size.max() <= 30 * size.min():
+        return H, y
+    labels = np.asarray(y, np.float64)
+    return np.asarray(H) / np.outer(size, size).astype(H.dtype), (labels.T / size).T
+
+
+def _warn_of_single_precision(H: Array | np.ndarray, smallest: float) -> None:
+    if H.dtype != jnp.float32:
+        return
+    largest = float(np.max(np.sum(np.abs(np.asarray(H)), axis=1)))
+    error = float(np.finfo(np.float32).eps) * largest / smallest
+    if error > 1e-3:
+        warnings.warn(
+            f"`H` is in float32, which at its condition number may cost a relative error of "
+            f"{error:.1g}. Compute it in float64, the default of the kernels.",
+            UnlazyWarning,
+            stacklevel=3,
+        )
+
+
 def _trace(H: Float[Array | np.ndarray, "n n"]) -> float:
     return float(np.sum(_diagonal(H)))
 
@@ -83,12 +115,13 @@ def _diagonal(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
 def _null_tolerance(H: Float[Array | np.ndarray, "n n"], largest: float) -> float:
     """Eigenvalues below this count as zero (AR-33).
 
-    The second part is there for matrices made with a plain arccos, whose rounding at cosine 1 puts
-    errors of 1e-8 into the entries of duplicate rows; `relu_gram` has none.
+    First, what a float64 factorisation leaves; then what rounding left in the entries: errors of
+    size e, independent, make a matrix of norm 2 sqrt(n) e. A matrix made in float64 with a plain
+    arccos has errors of 1e-8 at duplicate rows; `relu_gram` has none.
     """
-    n = H.shape[0]
-    dtype = np.float32 if H.dtype == jnp.float32 else np.float64
-    return max(n * float(np.finfo(dtype).eps) * largest, 2e-8 * float(np.max(_diagonal(H))))
+    n, size = H.shape[0], float(np.max(_diagonal(H)))
+    entries = 4 * math.sqrt(n) * float(np.finfo(np.float32).eps) if H.dtype == jnp.float32 else 2e-8
+    return max(n * float(np.finfo(np.float64).eps) * largest, entries * size)
 
 
 def _energy_on_the_range(H: Float[Array | np.ndarray, "n n"], y: Float64[np.ndarray, "n c"]):
@@ -109,10 +142,11 @@ def _energy_on_the_range(H: Float[Array | np.ndarray, "n n"], y: Float64[np.ndar
 
 
 def _warn_of_conflict(H, y: Float64[np.ndarray, "n c"], mass: float) -> None:
-    pairs = _conflicting_pairs(np.asarray(H, np.float64), y)
-    if pairs:
-        named = ", ".join(f"{i} and {j}" for i, j in pairs[:_MOST_PAIRS])
-        more = f" and {len(pairs) - _MOST_PAIRS} more" if len(pairs) > _MOST_PAIRS else ""
+    first, second = _conflicting_pairs(np.asarray(H, np.float64), y)
+    if len(first):
+        pairs = zip(first[:_MOST_PAIRS], second[:_MOST_PAIRS], strict=True)
+        named = ", ".join(f"{i} and {j}" for i, j in pairs)
+        more = f" and {len(first) - _MOST_PAIRS} more" if len(first) > _MOST_PAIRS else ""
         why = f"rows {named}{more} are duplicates with different labels"
     else:
         why = "rows are linearly dependent under the kernel and their labels are not"
@@ -131,4 +165,4 @@ def _conflicting_pairs(H: Float64[np.ndarray, "n n"], y: Float64[np.ndarray, "n 
     i, j = np.nonzero(np.triu(parallel, k=1))
     gap = np.linalg.norm(y[i] * norm[j, None] - y[j] * norm[i, None], axis=1)
     conflict = gap > 1e-6 * np.linalg.norm(y) * np.maximum(norm[i], norm[j])
-    return list(zip(i[conflict].tolist(), j[conflict].tolist(), strict=True))
+    return i[conflict], j[conflict]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and labels: spheres, cubes, image sets, and labels that are random or corrupted."""
 
+from unlazy.data.fingerprint import fingerprint
 from unlazy.data.inputs import cube, sphere
 from unlazy.data.labels import corrupt_labels, random_labels
 from unlazy.data.loading import load
@@ -12,6 +13,7 @@ __all__ = [
     "available",
     "corrupt_labels",
     "cube",
+    "fingerprint",
     "load",
     "random_labels",
     "sphere",

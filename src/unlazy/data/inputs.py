@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_positive
+from unlazy.checks import check_count, check_key, check_positive
 
 
 def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[Array, "n d"]:
@@ -36,6 +36,7 @@ def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[A
     check_count(n, "n")
     check_count(d, "d")
     check_positive(radius, "radius")
+    check_key(key)
     g = jr.normal(key, (n, d))
     norm = jnp.linalg.norm(g, axis=1, keepdims=True)
     # A float32 normal is one of finitely many numbers, so that for small d all of a row may be zero
@@ -68,4 +69,5 @@ def cube(n: int, d: int, *, scale: float = 1.0, key: PRNGKeyArray) -> Float[Arra
     check_count(n, "n")
     check_count(d, "d")
     check_positive(scale, "scale")
+    check_key(key)
     return scale * jr.rademacher(key, (n, d), dtype=float)

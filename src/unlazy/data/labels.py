@@ -6,7 +6,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, is_known, some_rows
+from unlazy.checks import check_count, check_key, is_known, some_rows
 
 
 def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
@@ -31,6 +31,7 @@ def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
         True
     """
     check_count(n, "n")
+    check_key(key)
     return jr.rademacher(key, (n,), dtype=float)
 
 
@@ -66,9 +67,10 @@ def corrupt_labels(
         True
     """
     _check_signs(y)
-    if not 0 <= fraction <= 1:
+    check_key(key)
+    if not (isinstance(fraction, int | float | np.number) and 0 <= fraction <= 1):
         raise ValueError(
-            f"`fraction` must be between 0 and 1, got fraction={fraction}. "
+            f"`fraction` must be between 0 and 1, got fraction={fraction!r}. "
             "It is the share of labels drawn again, not the number."
         )
     y = jnp.asarray(y)
@@ -86,6 +88,8 @@ def _check_signs(y: Float[Array, " n"]) -> None:
         raise ValueError(f"`y` must have shape (n,) with n >= 1, got y.shape={shape}.")
     if not is_known(y):
         return
+    if not jnp.issubdtype(jnp.result_type(y), jnp.floating):  # unsigned ones can hold no -1
+        raise ValueError(f"`y` must be floating-point labels, got y.dtype={jnp.result_type(y)}.")
     bad = np.flatnonzero(np.abs(np.asarray(y)) != 1)
     if bad.size:
         raise ValueError(f"`y` must hold only +1 and -1, got other values in {some_rows(bad)}.")

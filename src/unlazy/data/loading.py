@@ -9,7 +9,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray, UInt8
 
-from unlazy.checks import check_count, check_name, some_rows
+from unlazy.checks import check_count, check_key, check_name, some_rows
 from unlazy.data.image_sets import read_image_set
 from unlazy.data.raw import CLASSES, ImageSet
 from unlazy.data.sources import NAMES
@@ -72,6 +72,7 @@ def load(
     """
     check_name(name, NAMES, "name")
     chosen = _check_classes(classes)
+    check_key(key)
     for n, argument in [(n_train, "n_train"), (n_test, "n_test")]:
         if n is not None:
             check_count(n, argument)
@@ -90,9 +91,11 @@ def load(
     )
 
 
-def _check_classes(classes: Sequence[int] | None) -> tuple[int, ...]:
+def _check_classes(given: Sequence[int] | None) -> tuple[int, ...]:
+    classes = given
     if classes is None:
         return tuple(range(CLASSES))
+    classes = tuple(np.asarray(classes).tolist()) if np.ndim(classes) == 1 else ()
     is_number = all(
         isinstance(c, int | np.integer) and not isinstance(c, bool) and 0 <= c < CLASSES
         for c in classes
@@ -100,7 +103,7 @@ def _check_classes(classes: Sequence[int] | None) -> tuple[int, ...]:
     if not is_number or len(classes) < 2 or len(set(classes)) != len(classes):
         raise ValueError(
             f"`classes` must be two or more distinct integers from 0 to {CLASSES - 1}, "
-            f"got classes={classes!r}. Leave it out for all ten."
+            f"got classes={given!r}. Leave it out for all ten."
         )
     return tuple(int(c) for c in classes)
 

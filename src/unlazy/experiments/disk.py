@@ -118,9 +118,12 @@ def nearest_existing(path: Path) -> Path:
 def _is_abandoned(path: Path) -> bool:
     """Whether the process that made this temporary name is certainly no longer at it."""
     age = time.time() - path.lstat().st_mtime
-    pid, _, host = path.name.removeprefix(_PREFIX).split("-", 2)
     if age > _DAY:
         return True
+    parts = path.name.removeprefix(_PREFIX).split("-", 2)
+    if len(parts) != 3:  # not a name of ours: leave it for a day
+        return False
+    pid, _, host = parts
     # Two containers may share a host name and not see each other's processes: spare the young.
     here = host == platform.node().replace(os.sep, "_")
     return here and age > _MINUTE and pid.isdigit() and not _is_alive(int(pid))

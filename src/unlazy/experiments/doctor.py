@@ -20,16 +20,16 @@ def examine(out: Path) -> dict[str, Any]:
 
     Returns:
         A dictionary for JSON. `ok` tells whether float64 works on the default device, which all
-        the kernel code relies on; missing data sets are no fault.
+        the kernel code relies on, and `out` can be written; missing data sets are no fault.
     """
-    precision = environment.precision()
+    precision, problem = environment.precision(), _problem(out)
     return {
-        "ok": precision["float64_product_error"] < _FLOAT64_TOLERANCE,
+        "ok": precision["float64_product_error"] < _FLOAT64_TOLERANCE and problem is None,
         "versions": environment.versions(),
         "devices": environment.devices(),
         "precision": precision,
         "data": {name: _where(name) for name in DATA_SETS},
-        "out": {"folder": str(out), "problem": _problem(out)},
+        "out": {"folder": str(out), "problem": problem},
     }
 
 

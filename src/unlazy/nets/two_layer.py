@@ -11,7 +11,8 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.activations import Activation, activation
-from unlazy.checks import check_count, check_name, check_positive
+from unlazy.checks import check_count, check_key, check_name, check_positive
+from unlazy.errors import UnknownNameError
 
 
 class TwoLayerParams(eqx.Module):
@@ -77,6 +78,7 @@ class TwoLayer(eqx.Module):
 
     def init(self, *, key: PRNGKeyArray) -> TwoLayerParams:
         """Draw initial parameters."""
+        check_key(key)
         return _INITS[self.init_kind](self, key)
 
     def __call__(self, params: TwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, " n"]:
@@ -85,7 +87,17 @@ class TwoLayer(eqx.Module):
 
     def preactivations(self, params: TwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
         """The inputs to the hidden neurons, `x W^T`."""
-        return x @ params.W.T
+        if jnp.ndim(x) != 2 or jnp.shape(x)[1] != self.inputs:
+            raise ValueError(
+                f"`x` must have shape (n, {self.inputs}), one sample a row, "
+                f"got x.shape={jnp.shape(x)}."
+            )
+        if params.W.shape != (self.width, self.inputs):
+            raise ValueError(
+                f"`params` must be of this network, with W of shape ({self.width}, {self.inputs}), "
+                f"got params.W.shape={params.W.shape}."
+            )
+        return jnp.asarray(x) @ params.W.T
 
     def readout(self, params: TwoLayerParams, z: Float[Array, "n m"]) -> Float[Array, " n"]:
         """The outputs, given the inputs to the hidden neurons."""
@@ -94,7 +106,10 @@ class TwoLayer(eqx.Module):
 
 def _as_activation(value: str | Activation) -> Activation:
     # The field of the same name hides the function inside the class body.
-    return activation(value)
+    try:
+        return activation(value)
+    except UnknownNameError as error:
+        raise UnknownNameError(str(error).replace("name", "activation", 2)) from None
 
 
 def _gaussian(net: TwoLayer, key: PRNGKeyArray, width: int | None = None) -> TwoLayerParams:

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from unlazy.checks import check_count
+from unlazy.checks import check_count, check_finite, check_key
 from unlazy.nets.partition import Trained, partition
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
@@ -87,8 +87,8 @@ def fit(
 ) -> History:
     """Train by full-batch gradient descent, or by SGD over mini-batches.
 
-    The steps are compiled in about fifty chunks, all by the same program; a second call with an
-    equal loss and the same optimiser compiles nothing. The dtype is that of `params`.
+    The steps are compiled in up to fifty chunks, all by the same program; a second call with an
+    equal loss, the same optimiser object and about as many steps compiles nothing.
 
     Args:
         loss: `loss(params, batch)`, a scalar; `batch` has the structure of `data`.
@@ -107,7 +107,7 @@ def fit(
 
     Returns:
         The history. A loss that is no longer finite ends the run: the history is kept up to there,
-        with outcome "diverged" and the last finite parameters at hand.
+        with outcome "diverged" and the parameters of the last finite loss.
 
     Raises:
         ValueError: `batch_size` exceeds the number of samples, `data` is ragged, or `key` is
@@ -121,6 +121,13 @@ def fit(
         [2.5       0.625     0.15625   0.0390625]
     """
     n = _samples(data)
+    for leaf in jax.tree.leaves(data):
+        check_finite(leaf, "data")
+    if not isinstance(optimizer, optax.GradientTransformation):
+        raise TypeError(
+            "`optimizer` must be an optax optimiser, such as optax.sgd(0.1), "
+            f"got optimizer={optimizer!r}."
+        )
     batches = None
     if batch_size is not None:
         check_count(batch_size, "batch_size")
@@ -131,9 +138,15 @@ def fit(
             )
         if key is None:
             raise ValueError("`key` must be given when `batch_size` is, got key=None.")
+        check_key(key)
         # A place past the end makes the first step draw the first order.
         batches = _Batches(key, jnp.arange(n), jnp.asarray(n))
     trainable, frozen = _split(params, trained)
+    if not jax.tree.leaves(trainable):
+        raise ValueError(
+            "`params` must hold floating-point arrays to train, got none. "
+            "Integers and what `trained` leaves out are not trained."
+        )
     state = _State(trainable, frozen, optimizer.init(trainable), batches)
     return run_loop(
         _Descent(loss, optimizer, batch_size),
@@ -153,6 +166,7 @@ def _reshuffle(batches: _Batches) -> _Batches:
 
 
 def _split(params: Any, trained: Trained | Any) -> tuple[Any, Any]:
+    params = jax.tree.map(lambda p: jnp.asarray(p) if isinstance(p, float) else p, params)
     if trained is None:
         return eqx.partition(params, eqx.is_inexact_array)
     if isinstance(trained, str):

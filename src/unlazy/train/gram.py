@@ -28,25 +28,25 @@ class _Data(NamedTuple):
     y: Float[Array, " n"]
     K: Float[Array, "n n"]
     start: TwoLayerParams
+    learning_rate: Float[Array, ""]  # not a constant, so that another one compiles nothing
 
 
 @dataclass(frozen=True)
 class _GramDescent:
     net: TwoLayer
-    learning_rate: float
     refresh_every: int
 
     def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
         resid = self.net.readout(data.start, state.P) - data.y
         slope = self.net.activation.derivative(1)(state.P)
-        scale = self.learning_rate / math.sqrt(self.net.width)
+        scale = data.learning_rate / math.sqrt(self.net.width)
         G = -scale * slope * resid[:, None] * data.start.a[None, :]
         C = state.C + G
         count = state.step + 1
         P = jax.lax.cond(
             count % self.refresh_every == 0,
             lambda: self._preactivations(C, data),
-            lambda: state.P + data.K @ G,
+            lambda: state.P + _product(data.K, G),
         )
         return jnp.sum(resid**2) / 2, _State(P, C, count)
 
@@ -54,7 +54,7 @@ class _GramDescent:
         return TwoLayerParams(W=data.start.W + state.C.T @ data.x, a=data.start.a)
 
     def _preactivations(self, C: Float[Array, "n m"], data: _Data) -> Float[Array, "n m"]:
-        return self.net.preactivations(data.start, data.x) + data.K @ C
+        return self.net.preactivations(data.start, data.x) + _product(data.K, C)
 
 
 def gram_descent(
@@ -97,18 +97,26 @@ def gram_descent(
         stop: as in `fit`.
         progress: as in `fit`.
     """
+    x, y = (jnp.asarray(array, params.W.dtype) for array in (x, y))
     check_inputs(x)
     check_labels(y, x.shape[0])
+    if y.ndim != 1:
+        raise ValueError(f"`y` must have shape ({len(x)},), got y.shape={y.shape}.")
     check_positive(learning_rate, "learning_rate")
     check_count(refresh_every, "refresh_every")
     P = net.preactivations(params, x)
     return run_loop(
-        _GramDescent(net, float(learning_rate), refresh_every),
+        _GramDescent(net, refresh_every),
         _State(P, jnp.zeros_like(P), jnp.zeros((), int)),
-        _Data(x, y, x @ x.T, params),
+        _Data(x, y, _product(x, x.T), params, jnp.asarray(learning_rate, P.dtype)),
         steps=steps,
         record=record,
         record_every=record_every,
         stop=stop,
         progress=progress,
     )
+
+
+def _product(A: Float[Array, "a b"], B: Float[Array, "b c"]) -> Float[Array, "a c"]:
+    # Errors in updates of the pre-activations add up: a GPU's TF32 is not good enough for them.
+    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)

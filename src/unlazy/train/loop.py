@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one loop under every trainer: chunks of steps in `lax.scan`, recorded, stoppable."""
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -56,7 +57,7 @@ class _Plan(NamedTuple):
     stop: StopRule | None
     record: tuple[tuple[str, Record], ...]
     record_every: int
-    rows: int  # recorded rows in a chunk
+    rows: int = 0  # recorded rows in a chunk
 
 
 def run_loop(
@@ -73,25 +74,46 @@ def run_loop(
     """Take `steps` steps from `state`; see `fit` for the arguments."""
     check_count(steps, "steps", least=0)
     check_count(record_every, "record_every")
-    all_rows = -(-steps // record_every)
-    plan = _Plan(
-        stepper,
-        stop,
-        tuple(sorted((record or {}).items())),
-        record_every,
-        max(1, -(-all_rows // _CHUNKS)),
-    )
-    carry = _start(plan, state, data)
-    chunks: list[_Row] = []
-    safe = carry  # the last chunk boundary at which the loss was finite
+    record_every = min(record_every, max(steps, 1))
+    # A power of two, so that runs of similar length share one compiled chunk.
+    rows = 2 ** max(0, math.ceil(math.log2(max(1, steps / record_every) / _CHUNKS)))
+    measures = _Plan(stepper, stop, tuple(sorted((record or {}).items())), record_every)
+    plan = measures._replace(rows=rows)
+    carry = _start(measures, state, data)
+    if not bool(jnp.isfinite(carry.first_loss)):
+        raise ValueError(
+            f"The loss must be finite at the start, got loss={carry.first_loss}. "
+            "Look for nan, inf or huge values in `params` and `data`."
+        )
+    boundaries, chunks = [carry], []
     while int(carry.step) < steps and bool(carry.running):
-        safe = carry
-        carry, rows = _chunk(plan, carry, data, jnp.asarray(steps))
-        chunks.append(jax.device_get(rows))
+        carry, recorded = _chunk(plan, carry, data, jnp.asarray(steps))
+        chunks.append(jax.device_get(recorded))
+        # Three, because a chunk that ends where the loss overflows leaves that to the next to see.
+        boundaries = [*boundaries[-2:], carry]
         if progress is not None:
             progress(int(carry.step), steps)
-    last = jax.device_get(_closing_row(plan, carry, data))
-    return _history(plan, chunks, last, carry, safe, data, steps)
+    last = jax.device_get(_closing_row(measures, carry, data))
+    if not np.isfinite(last.loss):
+        carry = _last_finite(plan, boundaries, int(last.step), data, steps)
+    return _history(plan, chunks, last, carry, data, steps)
+
+
+def _last_finite(
+    plan: _Plan, boundaries: list[_Carry], diverged_at: int, data: Any, steps: int
+) -> _Carry:
+    """The state one step before the loss was no longer finite, computed once more.
+
+    Keeping it on the way would cost every run a copy of the parameters at every step.
+    """
+    warnings.warn(
+        f"The loss is no longer finite at step {diverged_at} of {steps}: training diverged. The "
+        f"parameters returned are those of step {diverged_at - 1}. Lower the learning rate.",
+        UnlazyWarning,
+        stacklevel=4,
+    )
+    start = next(carry for carry in reversed(boundaries) if int(carry.step) < diverged_at)
+    return _chunk(plan, start, data, jnp.asarray(diverged_at - 1))[0]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -141,7 +163,6 @@ def _history(
     chunks: list[_Row],
     last: _Row,
     carry: _Carry,
-    safe: _Carry,
     data: Any,
     steps: int,
 ) -> History:
@@ -154,14 +175,6 @@ def _history(
     end = int(last.step[0])
     diverged = not np.isfinite(last.loss[0])
     outcome: Outcome = "diverged" if diverged else "completed" if end == steps else "stopped"
-    if diverged:
-        warnings.warn(
-            f"The loss is no longer finite at step {end} of {steps}: training diverged. The "
-            f"parameters returned are those of step {int(safe.step)}. Lower the learning rate.",
-            UnlazyWarning,
-            stacklevel=4,
-        )
-        carry = safe
     return History(
         params=plan.stepper.params(carry.state, data),
         final_step=int(carry.step),

@@ -26,4 +26,10 @@ class SquaredError:
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
         x, y = batch
-        return jnp.sum((self.model(params, x) - y) ** 2) / 2
+        outputs = self.model(params, x)
+        if outputs.shape != jnp.shape(y):  # broadcasting (n,) against (n, 1) would train on noise
+            raise ValueError(
+                "`y` must have the shape of the model's outputs, "
+                f"{outputs.shape}, got y.shape={jnp.shape(y)}."
+            )
+        return jnp.sum((outputs - y) ** 2) / 2

@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 
+from unlazy import data
 from unlazy.experiments import run_experiment
 from unlazy.papers.arora2019 import figure1
 from unlazy.papers.arora2019.figure1.claims import deviation
@@ -19,6 +20,10 @@ from unlazy.papers.arora2019.figure1.config import (
 
 def quiet(done, total):
     del done, total
+
+
+def problem(n):
+    return Problem("digits", n, data.fingerprint("digits"))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +50,7 @@ def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
 
 def test_projections_carry_the_whole_of_each_label_vector(smoke):
     config, results = smoke
-    spectrum = result_of(results, Spectrum(Problem("digits", config.n)))
+    spectrum = result_of(results, Spectrum(problem(config.n)))
     for kind in LABELS:
         energy = np.sum(spectrum.table[f"projection_{kind}"] ** 2)
         assert energy == pytest.approx(config.n, rel=1e-6)  # every label set has norm sqrt(n)
@@ -59,7 +64,7 @@ def test_projections_carry_the_whole_of_each_label_vector(smoke):
 def test_curves_start_at_the_labels_and_at_the_prediction(smoke):
     config, results = smoke
     for kind in LABELS:
-        training = result_of(results, Training(Problem("digits", config.n), kind, config.network))
+        training = result_of(results, Training(problem(config.n), kind, config.network))
         table = training.table
         assert table["residual"][0] == pytest.approx(math.sqrt(config.n), rel=1e-4)
         assert table["predicted"][0] == pytest.approx(table["residual"][0], rel=1e-4)
@@ -72,7 +77,7 @@ def test_a_wider_network_follows_the_prediction_more_closely():
     # AR-48: the deviation falls at least like m^(-1/2); a factor 64 in width must gain a factor 3.
     def deviation_at(width):
         network = Network(width, "antisymmetric", 1.0, None, 60)
-        training = Training(Problem("digits", 40), "true", network)
+        training = Training(problem(40), "true", network)
         return deviation(figure1.run(training, seed=0, progress=quiet))
 
     assert deviation_at(8192) < deviation_at(128) / 3
@@ -88,14 +93,14 @@ def test_the_quick_preset_falls_back_to_digits_and_says_so(monkeypatch, tmp_path
 
 def test_both_data_sets_are_used_where_they_are(real_data):
     config = figure1.EXPERIMENT.preset("quick").config
-    assert [problem.dataset for problem in config.problems()] == ["mnist", "cifar10"]
+    assert [one.dataset for one in config.problems()] == ["mnist", "cifar10"]
     assert figure1.notes(config) == []
     assert len(figure1.cells(config)) == 8
 
 
 def test_the_claims_can_fail(smoke):
     config, results = smoke
-    spectrum = Spectrum(Problem("digits", config.n))
+    spectrum = Spectrum(problem(config.n))
     broken = dict(results)
     for cell, result in results.items():
         if cell.config == spectrum:

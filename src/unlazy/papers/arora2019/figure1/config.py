@@ -17,6 +17,7 @@ class Problem:
 
     dataset: str
     n: int
+    fingerprint: str  # of the files, since copies of a data set differ
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Config:
     off_prediction: tuple[str, ...] = ()  # data sets recorded as leaving the lazy regime
 
     def problems(self) -> list[Problem]:
-        return [Problem(name, self.n) for name in self.found()]
+        return [Problem(name, self.n, data.fingerprint(name)) for name in self.found()]
 
     def found(self) -> tuple[str, ...]:
         if self.fallback is None:

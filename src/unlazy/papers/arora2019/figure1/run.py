@@ -21,9 +21,11 @@ from unlazy.train import History, SquaredError, fit, gram_descent
 
 
 def run(config: Spectrum | Training, *, seed: int, progress: Progress) -> CellResult:
-    if isinstance(config, Spectrum):
-        return _spectrum(config, seed=seed)
-    return _training(config, seed=seed, progress=progress)
+    # Whatever the user has set: the same cell, the same numbers.
+    with jax.enable_x64(False):
+        if isinstance(config, Spectrum):
+            return _spectrum(config, seed=seed)
+        return _training(config, seed=seed, progress=progress)
 
 
 @functools.lru_cache(maxsize=1)  # shared by the four cells of a data set
@@ -56,7 +58,10 @@ def _spectrum(config: Spectrum, *, seed: int) -> CellResult:
     for kind in LABELS:
         flow = KernelDynamics.from_eigen(eigen, _labels(kind, config.problem, seed=seed))
         table[f"projection_{kind}"] = flow.projections
-        measures.append(math.sqrt(2 / config.problem.n) * flow.movement(math.inf))
+        # The limit of the movement is the label energy, where the labels can be reached at all.
+        reached = flow.loss(math.inf) <= 1e-12 * flow.loss(0)
+        energy = flow.movement(math.inf) ** 2 if reached else math.inf
+        measures.append(math.sqrt(2 * energy / config.problem.n))
     return CellResult(table, {"label_complexity": np.array(measures)})
 
 
@@ -82,9 +87,10 @@ def _training(config: Training, *, seed: int, progress: Progress) -> CellResult:
     summary = {
         "label_norm": np.linalg.norm(y),
         "learning_rate": np.float64(flow.learning_rate),
-        "movement": np.float64(jnp.linalg.norm(moved)),
+        "movement": np.linalg.norm(np.asarray(moved, np.float64)),  # no order of sums to depend on
         "movement_predicted": np.float64(flow.movement(history.final_step)),
         "flips": np.float64(jnp.mean(flips, dtype=float)),
+        "diverged": np.bool_(history.outcome == "diverged"),
         # AR-14: how far a neuron must move, in units of its initial size; lazy if far below one.
         "rho": np.float64(flow.movement(math.inf) / (spec.init_scale * math.sqrt(spec.width))),
     }
