@@ -54,3 +54,15 @@ def test_unknown_names_suggest_the_nearest_and_list_all():
         checks.check_name("betta", ["alpha", "beta"], "letter")
     with pytest.raises(UnknownNameError, match=r"got letter='zzz'. Known: alpha"):
         checks.check_name("zzz", ["alpha"], "letter")
+
+
+def test_known_values_are_checked_even_while_something_else_is_traced():
+    known = np.eye(2)
+
+    @jax.jit
+    def inside(x):
+        checks.check_inputs(known)
+        checks.check_gram(known)
+        return x
+
+    assert inside(jnp.ones(())) == 1

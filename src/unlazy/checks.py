@@ -43,7 +43,7 @@ def check_inputs(x: ArrayLike, name: str = "x", *, allow_zero_rows: bool = False
     check_finite(x, name)
     if allow_zero_rows or not is_known(x):
         return
-    with jax.enable_x64(True):
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         zero = np.flatnonzero(~np.asarray(_any_nonzero(jnp.asarray(x))))
     if zero.size:
         raise ValueError(
@@ -74,7 +74,7 @@ def check_gram(H: ArrayLike, name: str = "H") -> None:
     check_finite(H, name)
     if not is_known(H):
         return
-    with jax.enable_x64(True):
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         array = jnp.asarray(H)
         gap, scale = (float(value) for value in _asymmetry(array))
         tolerance = 100 * float(jnp.finfo(array.dtype).eps) * scale
@@ -104,7 +104,10 @@ def check_finite(array: ArrayLike, name: str) -> None:
     """Raise if an entry is nan or infinite, naming the first rows that hold one."""
     if not is_known(array):
         return
-    with jax.enable_x64(True):  # else a float64 value beyond float32's range would count as inf
+    with (
+        jax.ensure_compile_time_eval(),
+        jax.enable_x64(True),
+    ):  # else a float64 value beyond float32's range would count as inf
         if bool(_all_finite(jnp.asarray(array))):  # one number, not an array, leaves the device
             return
         finite = np.asarray(jnp.isfinite(jnp.asarray(array)))
