@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of the angle and of per-row numbers, block row by block row.
+
+A kernel here is a function of the cosine between two rows and of numbers that each row has by
+itself (its norm, say). The cosines come from one matrix product; for a symmetric matrix each block
+right of the diagonal is computed once and mirrored. Rows so nearly parallel that the cosine no
+longer carries their angle are found and computed again from the difference of the rows.
+"""
+
+import itertools
+import math
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
+
+from unlazy.checks import as_array, check_inputs, is_known, some_rows
+
+# Block rows of the symmetric product: with 8, the work is 9/16 of the full product, and a block
+# row is still tall enough for the product to run at full speed (measured at n = 4000).
+_BLOCKS = 8
+_LARGEST_BLOCK = 4096  # rows; bounds the temporary memory at large n
+_SMALLEST_BLOCK = 128  # rows; below it, symmetry saves less than the extra launches cost
+_PAIR_ENTRIES = 2**22  # gathered at once when near pairs are repaired: 32 MB in float64
+
+
+@runtime_checkable
+class AngularKernel(Protocol):
+    """A kernel between rows, given their angle.
+
+    It is a static argument of `jax.jit`, so make it a frozen dataclass: two `NamedTuple`s without
+    fields are equal, and one would get what was compiled for the other.
+
+    `rows` is any pytree of arrays whose last axis runs over the rows.
+    """
+
+    def pairs(
+        self, cos: Float[Array, "*shape"], gap: Float[Array, "*shape"], rows1: Any, rows2: Any
+    ) -> Float[Array, "*shape"]:
+        """The kernel at cosine `cos`, with `gap` = 1 - |cos|; the rows' numbers broadcast to it.
+
+        It must commute in the rows to the last bit, for the matrix to be symmetric: XLA evaluates
+        it once for each side of the diagonal. Products and sums of two numbers do; a sum of two
+        products, `p1 * q1 + p2 * q2`, does not, since one of them is fused with the addition.
+        """
+        ...
+
+    def diagonal(self, rows: Any) -> Float[Array, " n"]:
+        """The kernel of each row with itself."""
+        ...
+
+
+class Polar(NamedTuple):
+    """Rows split into norm and direction; a row of zeros has norm 0 and direction 0."""
+
+    norm: Float[Array, " n"]
+    unit: Float[Array, "n d"]
+
+
+class _Side(NamedTuple):
+    unit: Float[Array, "n d"]
+    rows: Any
+
+
+class _Gram(NamedTuple):
+    values: Float[Array, "n1 n2"]
+    has_near_pairs: Bool[Array, ""]
+
+
+class CheckedPair(NamedTuple):
+    """Inputs as arrays, in the dtype that they came in, and the dtype to compute in."""
+
+    x1: Array | np.ndarray
+    x2: Array | np.ndarray | None
+    dtype: jnp.dtype
+
+
+def check_pair(
+    x1: ArrayLike,
+    x2: ArrayLike | None,
+    dtype: jax.typing.DTypeLike,
+    *,
+    allow_zero_rows: bool = False,
+) -> CheckedPair:
+    """Raise unless `x1` and `x2` (or None) are inputs with as many columns."""
+    dtype = jnp.dtype(dtype)
+    if dtype not in (jnp.float32, jnp.float64):
+        raise ValueError(f"`dtype` must be float32 or float64, got dtype={dtype}.")
+    x1 = as_array(x1)
+    check_inputs(x1, "x1", allow_zero_rows=allow_zero_rows)
+    if x2 is not None:
+        x2 = as_array(x2)
+        check_inputs(x2, "x2", allow_zero_rows=allow_zero_rows)
+        if x1.shape[1] != x2.shape[1]:
+            raise ValueError(
+                "`x1` and `x2` must have the same number of columns, "
+                f"got x1.shape={x1.shape} and x2.shape={x2.shape}."
+            )
+    return CheckedPair(x1, x2, dtype)
+
+
+def polar(x: Array | np.ndarray, name: str, dtype: jnp.dtype) -> Polar:
+    """Norms and directions, with no square over- or underflowing on the way.
+
+    Raises:
+        ValueError: the squared norm of a row that is not zero is out of the range of `dtype`, so
+            that its kernel with itself would be infinite or zero.
+    """
+    parts = _polar(jnp.asarray(x, dtype))
+    if not is_known(parts.norm):
+        return parts
+    # From the rows as they came: in float32 a row of 1e-200 would already be zero.
+    with jax.enable_x64(True):
+        nonzero = np.asarray(jnp.any(jnp.asarray(x) != 0, axis=1))
+    norm, range_ = np.asarray(parts.norm, np.float64), jnp.finfo(dtype)
+    with np.errstate(over="ignore"):
+        outside = ~((norm**2 >= float(range_.tiny)) & (norm**2 <= float(range_.max)))
+    rows = np.flatnonzero(outside & nonzero)
+    if rows.size:
+        raise ValueError(
+            f"`{name}` must have rows whose squared norm is within the range of {dtype}, "
+            f"got {name} out of it in {some_rows(rows)}. Rescale the inputs."
+        )
+    return parts
+
+
+@jax.jit
+def _polar(x: Float[Array, "n d"]) -> Polar:
+    scale = jnp.max(jnp.abs(x), axis=1)
+    safe = jnp.where(scale > 0, scale, 1)
+    scaled = x / safe[:, None]
+    # The inner where keeps the infinite slope of the root at 0 out of differentiation.
+    square = jnp.sum(scaled**2, axis=1)
+    length = jnp.sqrt(jnp.where(scale > 0, square, 1))
+    norm = scale * length
+    # Rows that are of unit norm to rounding count as such: their diagonal is then exact.
+    norm = jnp.where(jnp.abs(norm - 1) <= 4 * jnp.finfo(x.dtype).eps, jnp.ones_like(norm), norm)
+    return Polar(norm, scaled / length[:, None])
+
+
+def kernel_matrix(
+    kernel: AngularKernel,
+    unit1: Float[Array, "n1 d"],
+    rows1: Any,
+    unit2: Float[Array, "n2 d"] | None = None,
+    rows2: Any = None,
+) -> Float[Array, "n1 n2"]:
+    """The matrix of `kernel` between directions; symmetric to the last bit when `unit2` is None.
+
+    Under a transformation of JAX nearly parallel rows are not repaired.
+    """
+    side1 = _Side(unit1, rows1)
+    side2 = None if unit2 is None else _Side(unit2, rows2)
+    gram = _symmetric(kernel, side1) if side2 is None else _cross(kernel, side1, side2)
+    if is_known(gram.has_near_pairs) and gram.has_near_pairs:
+        return _repair_near_pairs(kernel, gram.values, side1, side2)
+    return gram.values
+
+
+def block_rows(n: int) -> list[tuple[int, int]]:
+    """Where each block row starts and stops."""
+    count = max(min(_BLOCKS, n // _SMALLEST_BLOCK), math.ceil(n / _LARGEST_BLOCK), 1)
+    edges = [n * k // count for k in range(count + 1)]
+    return list(itertools.pairwise(edges))
+
+
+def _near(dtype: jnp.dtype) -> float:
+    """How close to 1 a |cosine| may come before the angle it gives loses half of its digits."""
+    return 1e-5 if dtype == jnp.float64 else 1e-3
+
+
+def _cosines(u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"]) -> Float[Array, "n1 n2"]:
+    return jnp.matmul(u1, u2.T, precision=jax.lax.Precision.HIGHEST)
+
+
+def _gap(cos: Float[Array, "n1 n2"]) -> Float[Array, "n1 n2"]:
+    return 1 - jnp.minimum(jnp.abs(cos), jnp.ones((), cos.dtype))
+
+
+def _take(side: _Side, start: int, stop: int) -> _Side:
+    return _Side(side.unit[start:stop], jax.tree.map(lambda v: v[..., start:stop], side.rows))
+
+
+def _evaluate(kernel: AngularKernel, cos: Float[Array, "n1 n2"], rows1: Any, rows2: Any):
+    down = jax.tree.map(lambda v: v[..., :, None], rows1)
+    across = jax.tree.map(lambda v: v[..., None, :], rows2)
+    return kernel.pairs(cos, _gap(cos), down, across)
+
+
+@jax.jit(static_argnums=0)
+def _cross(kernel: AngularKernel, side1: _Side, side2: _Side) -> _Gram:
+    cos = _cosines(side1.unit, side2.unit)
+    near = jnp.any(jnp.abs(cos) > 1 - _near(cos.dtype))
+    return _Gram(_evaluate(kernel, cos, side1.rows, side2.rows), near)
+
+
+@jax.jit(static_argnums=0)
+def _symmetric(kernel: AngularKernel, side: _Side) -> _Gram:
+    n = side.unit.shape[0]
+    H, near = jnp.zeros((n, n), side.unit.dtype), jnp.zeros((), bool)
+    for start, stop in block_rows(n):
+        here = _take(side, start, stop)
+        square = _diagonal_block(kernel, here)
+        H = H.at[start:stop, start:stop].set(square.values)
+        near |= square.has_near_pairs
+        if stop < n:
+            right = _cross(kernel, here, _take(side, stop, n))
+            H = H.at[start:stop, stop:].set(right.values)
+            H = H.at[stop:, start:stop].set(right.values.T)
+            near |= right.has_near_pairs
+    return _Gram(H, near)
+
+
+def _diagonal_block(kernel: AngularKernel, side: _Side) -> _Gram:
+    cos = _cosines(side.unit, side.unit)
+    # A product of a matrix with its own transpose need not come out symmetric to the last bit.
+    cos = (cos + cos.T) / 2
+    diagonal = jnp.eye(cos.shape[0], dtype=bool)
+    near = jnp.any((jnp.abs(cos) > 1 - _near(cos.dtype)) & ~diagonal)
+    # Zero on the diagonal first, so that no infinite slope is met there.
+    values = _evaluate(kernel, jnp.where(diagonal, 0, cos), side.rows, side.rows)
+    return _Gram(jnp.where(diagonal, kernel.diagonal(side.rows)[:, None], values), near)
+
+
+def _repair_near_pairs(
+    kernel: AngularKernel, H: Float[Array, "n1 n2"], side1: _Side, side2: _Side | None
+) -> Float[Array, "n1 n2"]:
+    """Recompute the entries of nearly parallel or antipodal rows from their difference."""
+    other = side1 if side2 is None else side2
+    i, j = _near_pairs(side1.unit, other.unit, symmetric=side2 is None)
+    if i.size == 0:  # the product came out a hair below the threshold this time
+        return H
+    # In pieces that bound the memory, each filled up with its last pair to a power of two, so that
+    # few shapes are ever compiled.
+    piece = max(1, _PAIR_ENTRIES // side1.unit.shape[1])
+    for start in range(0, i.size, piece):
+        rows, columns = (_padded(index[start : start + piece]) for index in (i, j))
+        values = _pair_kernel(kernel, side1, other, rows, columns)
+        H = _store(H, rows, columns, values)
+        if side2 is None:
+            H = _store(H, columns, rows, values)
+    return H
+
+
+def _padded(index: Int[np.ndarray, " p"]) -> Int[np.ndarray, " q"]:
+    return np.pad(index, (0, 2 ** math.ceil(math.log2(index.size)) - index.size), mode="edge")
+
+
+@jax.jit(donate_argnums=0)  # in place: at n = 60000 a copy would take 29 GB
+def _store(H: Float[Array, "n1 n2"], i, j, values: Float[Array, " p"]) -> Float[Array, "n1 n2"]:
+    return H.at[i, j].set(values)
+
+
+def _near_pairs(u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"], *, symmetric: bool):
+    rows, columns = [], []
+    for start, stop in block_rows(u1.shape[0]):
+        i, j = np.nonzero(np.asarray(_is_near(u1[start:stop], u2)))
+        keep = i + start < j if symmetric else np.ones(i.shape, bool)
+        rows.append(i[keep] + start)
+        columns.append(j[keep])
+    return np.concatenate(rows), np.concatenate(columns)
+
+
+@jax.jit
+def _is_near(u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"]) -> Bool[Array, "n1 n2"]:
+    return jnp.abs(_cosines(u1, u2)) > 1 - _near(u1.dtype)
+
+
+@jax.jit(static_argnums=0)
+def _pair_kernel(kernel: AngularKernel, side1: _Side, side2: _Side, i, j) -> Float[Array, " p"]:
+    u, v = side1.unit[i], side2.unit[j]
+    # 1 - cos = |u - v|^2 / 2 for unit rows, and 1 + cos = |u + v|^2 / 2.
+    apart, along = (jnp.sum((u - sign * v) ** 2, axis=1) / 2 for sign in (1, -1))
+    gap = jnp.minimum(apart, along)
+    cos = jnp.where(apart <= along, 1 - gap, gap - 1)
+    rows1 = jax.tree.map(lambda value: value[..., i], side1.rows)
+    rows2 = jax.tree.map(lambda value: value[..., j], side2.rows)
+    return kernel.pairs(cos, gap, rows1, rows2)
