@@ -2,6 +2,11 @@
 """Kernels of neural networks, as matrices and as operators."""
 
 from unlazy.kernels.angular import arcsin, conjugate, gaussian, tangent
+from unlazy.kernels.empirical import (
+    empirical_ntk,
+    empirical_ntk_diagonal,
+    empirical_ntk_traced,
+)
 from unlazy.kernels.mlp import nngp, ntk
 from unlazy.kernels.relu import relu_gram
 from unlazy.kernels.resnet import resnet_ntk
@@ -9,6 +14,9 @@ from unlazy.kernels.resnet import resnet_ntk
 __all__ = [
     "arcsin",
     "conjugate",
+    "empirical_ntk",
+    "empirical_ntk_diagonal",
+    "empirical_ntk_traced",
     "gaussian",
     "nngp",
     "ntk",

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel in blocks of samples, so that the temporary arrays stay within a budget."""
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from unlazy.checks import is_known
+from unlazy.kernels.empirical import contraction, products
+from unlazy.kernels.empirical.features import Cost, Features, cost, features, make_recipe
+from unlazy.kernels.empirical.model import Model, check_outputs
+
+
+class Method(NamedTuple):
+    """What is computed, and how."""
+
+    layerwise: bool
+    traced: bool
+    dtype: np.dtype
+
+
+def survey(model: Model, trained: PyTree, x: Array, method: Method) -> Cost:
+    """Check what `f` returns, and estimate the memory for a row and for a pair of rows."""
+    known = all(is_known(leaf) for leaf in (x, *jax.tree.leaves(trained)))
+    # The trace takes far longer than small kernels do: the compiled function keeps its outcome.
+    return (_survey_once if known else _survey)(model, trained, x[:1], method)
+
+
+def _survey(model: Model, trained: PyTree, x: Array, method: Method) -> Cost:
+    check_outputs(model, trained, x)
+    return cost(_recipe(model, trained, x, method), trained, x, method.dtype)
+
+
+_survey_once = eqx.filter_jit(_survey)
+
+
+def _recipe(model: Model, trained: PyTree, x: Array, method: Method):
+    return make_recipe(model, trained, x, layerwise=method.layerwise, traced=method.traced)
+
+
+@eqx.filter_jit
+def _features(model: Model, trained: PyTree, x: Array, method: Method) -> Features:
+    return features(_recipe(model, trained, x, method), trained, x, method.dtype)
+
+
+@eqx.filter_jit
+def _cross(one: Features, two: Features, traced: bool) -> Array:
+    return contraction.cross_traced(one, two) if traced else contraction.cross_full(one, two)
+
+
+@eqx.filter_jit
+def _symmetric(of: Features, traced: bool) -> Array:
+    return contraction.symmetric_traced(of) if traced else contraction.symmetric_full(of)
+
+
+@eqx.filter_jit
+def _diagonal(of: Features) -> Array:
+    return contraction.diagonal(of)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _put(K: Array, block: Array, start: tuple[Array, ...]) -> Array:
+    return jax.lax.dynamic_update_slice(K, block, start)
+
+
+def kernel(
+    model: Model, trained: PyTree, x1: Array, x2: Array | None, method: Method, block: int
+) -> Array:
+    """The kernel from tangent features, computed for at most `block` rows at a time."""
+    if x2 is None:
+        parts = _symmetric_parts(model, trained, x1, method, block)
+        return _assembled(parts, (x1.shape[0], x1.shape[0]))
+    parts = _cross_parts(model, trained, x1, x2, method, block)
+    return _assembled(parts, (x1.shape[0], x2.shape[0]))
+
+
+def diagonal(model: Model, trained: PyTree, x: Array, method: Method, block: int) -> Array:
+    """The kernel of each row with itself, at most `block` rows at a time."""
+    starts, size = _starts(x.shape[0], block)
+    parts = (
+        _Part((i,), _diagonal(_features(model, trained, x[i : i + size], method))) for i in starts
+    )
+    return _assembled(parts, (x.shape[0],))
+
+
+class _Part(NamedTuple):
+    start: tuple[int, ...]
+    values: Array
+
+
+def _cross_parts(
+    model: Model, trained: PyTree, x1: Array, x2: Array, method: Method, block: int
+) -> Iterator[_Part]:
+    starts1, size1 = _starts(x1.shape[0], block)
+    starts2, size2 = _starts(x2.shape[0], block)
+    held = _features(model, trained, x2, method) if len(starts2) == 1 else None
+    for i in starts1:
+        one = _features(model, trained, x1[i : i + size1], method)
+        for j in starts2:
+            two = held or _features(model, trained, x2[j : j + size2], method)
+            yield _Part((i, j), _cross(one, two, method.traced))
+
+
+def _symmetric_parts(
+    model: Model, trained: PyTree, x: Array, method: Method, block: int
+) -> Iterator[_Part]:
+    starts, size = _starts(x.shape[0], block)
+    swap = (1, 0) if method.traced else (1, 0, 3, 2)
+    for k, i in enumerate(starts):
+        one = _features(model, trained, x[i : i + size], method)
+        yield _Part((i, i), _symmetric(one, method.traced))
+        for j in starts[k + 1 :]:
+            two = _features(model, trained, x[j : j + size], method)
+            values = _cross(one, two, method.traced)
+            yield _Part((i, j), values)
+            yield _Part((j, i), jnp.transpose(values, swap))
+
+
+def _starts(n: int, block: int) -> tuple[list[int], int]:
+    """Where blocks of one size begin: the last one overlaps, so that all compile to one program."""
+    count = math.ceil(n / max(block, 1))
+    size = math.ceil(n / count)
+    return [min(k * size, n - size) for k in range(count)], size
+
+
+def _assembled(parts: Iterator[_Part], shape: tuple[int, ...]) -> Array:
+    K = None
+    for start, values in parts:
+        if values.shape[: len(shape)] == shape:
+            return values
+        outputs = values.shape[len(shape) :]
+        if K is None:
+            K = jnp.zeros((*shape, *outputs), values.dtype)
+        K = _put(K, values, tuple(jnp.asarray(k) for k in (*start, *[0] * len(outputs))))
+    assert K is not None
+    return K
+
+
+@eqx.filter_jit
+def from_products(
+    model: Model, trained: PyTree, x1: Array, x2: Array | None, method: Method
+) -> Array:
+    """The kernel by NTK-vector products, which hold one gradient at a time."""
+    compute = products.columns_traced if method.traced else products.columns_full
+    K = compute(model, trained, x1, x1 if x2 is None else x2).astype(method.dtype)
+    if x2 is not None:
+        return K
+    return (K + jnp.transpose(K, (1, 0) if method.traced else (1, 0, 3, 2))) / 2
+
+
+@eqx.filter_jit
+def diagonal_from_products(model: Model, trained: PyTree, x: Array, method: Method) -> Array:
+    """The kernel of each row with itself, by NTK-vector products."""
+    return products.columns_diagonal(model, trained, x).astype(method.dtype)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tangent features of samples: gradients of the outputs, kept as factors where they factorise."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from unlazy.kernels.empirical.layers import Layer, find_layers, unused_leaves
+from unlazy.kernels.empirical.model import Model
+from unlazy.kernels.empirical.program import Program, read, trace
+
+_SMALL_LEAF = 4096  # entries; gradients of smaller leaves are contracted in one product
+
+
+class Outer(NamedTuple):
+    r"""Gradients $A^\top B$ of one layer's weight, never multiplied out."""
+
+    A: Float[Array, "n s k"]  # the layer's inputs, one row a position
+    B: Float[Array, "n c s o"]  # gradients of the outputs with respect to the layer's outputs
+
+
+class Features(NamedTuple):
+    """The gradients of the outputs with respect to all trained parameters."""
+
+    flat: list[Float[Array, "n c _"]]
+    outer: list[Outer]
+
+
+class Recipe(NamedTuple):
+    """How the features of a sample are computed."""
+
+    program: Program
+    layers: list[Layer]
+    flat: list[int]  # the leaves whose gradients are taken as they are
+    traced: bool
+
+
+def make_recipe(
+    model: Model, trained: PyTree, x: Array, *, layerwise: bool, traced: bool
+) -> Recipe:
+    """Trace the network at one sample and find its layers."""
+    leaves, structure = jax.tree.flatten(trained)
+
+    def sample(leaves, x):
+        return model(jax.tree.unflatten(structure, leaves), x)
+
+    program = trace(sample, leaves, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
+    layers = find_layers(program, len(leaves)) if layerwise else []
+    taken = {layer.leaf for layer in layers} | unused_leaves(program, len(leaves))
+    taken |= {layer.bias.leaf for layer in layers if layer.bias is not None}
+    flat = [k for k in range(len(leaves)) if k not in taken]
+    if not flat and not layers:
+        flat = [0]  # no leaf is used at all: a gradient of zeros gives the kernel its shape
+    return Recipe(program, layers, flat, traced)
+
+
+def features(recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype) -> Features:
+    """The features of all rows of `x`."""
+    leaves = jax.tree.leaves(trained)
+    gradients, factors = jax.vmap(lambda row: _of_sample(recipe, leaves, row))(x)
+    flat = [g.reshape(*g.shape[:2], -1).astype(dtype) for g in gradients]
+    outer = [Outer(A.astype(dtype), B.astype(dtype)) for A, B in factors]
+    flat += [_multiplied_out(o) for o in outer if _is_better_flat(o, recipe.traced)]
+    outer = [o for o in outer if not _is_better_flat(o, recipe.traced)]
+    return Features(_joined(flat), outer)
+
+
+class Cost(NamedTuple):
+    """Bytes of temporary memory, an estimate."""
+
+    row: int  # for the features of one sample, while they are computed
+    pair: int  # for the contraction, each pair of samples
+
+    def block(self, memory: int | float) -> int:
+        """The most rows of a block whose kernel with another fits; 0 if not even one does."""
+        # pair b^2 + 2 row b = memory
+        root = math.sqrt(self.row**2 + self.pair * memory)
+        return int(memory / (self.row + root))
+
+
+def cost(recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype) -> Cost:
+    """What the features of samples like `x`, and their kernel, take."""
+    row = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
+    of = jax.eval_shape(lambda row: features(recipe, trained, row, dtype), row)
+    c = of.flat[0].shape[1] if of.flat else of.outer[0].B.shape[1]
+    pairs = 1 if recipe.traced else c**2
+    positions = max((o.A.shape[1] for o in of.outer), default=1)
+    grams = positions**2 * (2 + pairs) if positions > 1 else 0
+    kept = sum(array.size for array in jax.tree.leaves(of))
+    # Four times: the network's own activations, their gradients, and factors multiplied out.
+    return Cost(4 * kept * dtype.itemsize, (3 * pairs + grams) * dtype.itemsize)
+
+
+def _of_sample(recipe: Recipe, leaves: list[Array], x: Array):
+    program, steps = recipe.program, recipe.program.steps
+
+    def outputs(chosen, shifts):
+        full = list(leaves)
+        for k, leaf in zip(recipe.flat, chosen, strict=True):
+            full[k] = leaf
+        values = program.run([*full, x], shifts)
+        inputs = [layer.inputs(steps[layer.step], values) for layer in recipe.layers]
+        return read(values, program.results[0]), inputs
+
+    # Zeros to differentiate at; XLA removes the additions.
+    shifts = {}
+    for layer in recipe.layers:
+        z = steps[layer.tap].result()
+        shifts[layer.tap] = jnp.zeros(z.shape, z.dtype)
+    chosen = [leaves[k] for k in recipe.flat]
+    out, pull, inputs = jax.vjp(outputs, chosen, shifts, has_aux=True)
+    gradients, dz = jax.vmap(pull)(jnp.eye(out.shape[0], dtype=out.dtype))
+    pairs = zip(recipe.layers, inputs, strict=True)
+    return gradients, [Outer(A, l.cotangents(steps[l.step], dz[l.tap])) for l, A in pairs]
+
+
+def _is_better_flat(outer: Outer, traced: bool) -> bool:
+    """Whether the gradients themselves are cheaper to contract than their factors.
+
+    Multiplications for a pair of samples: factors need two Gram matrices over the positions.
+    """
+    s, k = outer.A.shape[1:]
+    c, o = outer.B.shape[1], outer.B.shape[3]
+    pairs = c if traced else c**2
+    return pairs * k * o < s**2 * (k + pairs * (o + 1))
+
+
+def _multiplied_out(outer: Outer) -> Float[Array, "n c p"]:
+    # One product a sample, outputs and channels together as its rows: no transpose of the result,
+    # and on a CPU 1.7 times faster than the einsum that it stands for.
+    n, c, s, o = outer.B.shape
+    rows = jnp.swapaxes(outer.B, 2, 3).reshape(n, c * o, s)
+    G = jnp.matmul(rows, outer.A, precision=jax.lax.Precision.HIGHEST)
+    return G.reshape(n, c, -1)
+
+
+def _joined(flat: list[Float[Array, "n c _"]]) -> list[Float[Array, "n c _"]]:
+    small = [g for g in flat if g.shape[2] <= _SMALL_LEAF]
+    large = [g for g in flat if g.shape[2] > _SMALL_LEAF]
+    return [*large, jnp.concatenate(small, axis=2)] if small else large

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from unlazy.errors import UnknownNameError
+from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced, relu_gram
+from unlazy.nets import TwoLayer
+
+NAMES = (
+    *("two_layer", "mlp", "scaled_mlp", "bias_before_product", "bias_over_rows", "square_bias"),
+    *("conv_nchw", "conv_nhwc", "grouped_conv", "shared_residual", "tied", "attention"),
+    *("recurrent", "nested_jits", "linear_in_the_parameter"),
+)
+IMPLEMENTATIONS = ("layerwise", "jacobian", "ntk-vector")
+ROUNDING = 1e-12  # of sums of a few hundred float64 products
+
+
+def assert_close(K, reference, rounding=ROUNDING):
+    assert K.shape == reference.shape
+    assert np.max(np.abs(np.asarray(K) - reference)) <= rounding * np.max(np.abs(reference))
+
+
+def problem(networks, name, n1=4, n2=None):
+    """A network in float64 with one or two sets of samples."""
+    case = networks.CASES[name]()
+    params = networks.double(case.params)
+    x1 = networks.double(networks.samples(case, n1))
+    x2 = None if n2 is None else networks.double(networks.samples(case, n2, k=1))
+    return case.f, params, x1, x2
+
+
+def test_every_network_is_tried(networks):
+    assert set(NAMES) == set(networks.CASES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_layerwise_kernel_agrees_with_the_dense_jacobian(name, networks, x64):
+    f, params, x1, x2 = problem(networks, name, 3, 3)
+    K = empirical_ntk(f, params, x1, x2, implementation="layerwise")
+    assert_close(K, networks.dense_kernel(f, params, x1, x2))
+
+
+@pytest.mark.parametrize("name", ["mlp", "bias_over_rows", "conv_nhwc"])
+def test_every_implementation_agrees_on_every_form_of_the_kernel(name, networks, x64):
+    f, params, x, _ = problem(networks, name, 3)
+    reference = networks.dense_kernel(f, params, x)
+    for implementation in IMPLEMENTATIONS:
+        options: dict[str, Any] = {"implementation": implementation}
+        assert_close(empirical_ntk(f, params, x, **options), reference)
+        traced = empirical_ntk_traced(f, params, x, **options)
+        assert_close(traced, np.einsum("ijaa->ij", reference))
+        diagonal = empirical_ntk_diagonal(f, params, x, **options)
+        assert_close(diagonal, np.einsum("iiab->iab", reference))
+
+
+@pytest.mark.parametrize("name", ["mlp", "attention"])
+def test_float32_parameters_give_a_float32_kernel_to_rounding(name, networks):
+    case = networks.CASES[name]()
+    x = networks.samples(case, 5)
+    K = empirical_ntk(case.f, case.params, x)
+    assert K.dtype == jnp.float32
+    with jax.enable_x64(True):
+        params, wide = networks.double(case.params), networks.double(x)
+        reference = networks.dense_kernel(case.f, params, wide)
+    assert_close(K, reference, rounding=1e-5)
+
+
+def test_float64_parameters_give_a_float64_kernel_with_x64_off(networks):
+    with jax.enable_x64(True):
+        f, params, x, _ = problem(networks, "mlp", 5)
+        reference = networks.dense_kernel(f, params, x)
+    narrow = np.asarray(x, np.float32)
+    K = empirical_ntk(f, params, np.asarray(x))
+    assert K.dtype == jnp.float64
+    assert_close(K, reference)
+    assert empirical_ntk_traced(f, params, narrow).dtype == jnp.float64
+
+
+def test_half_precision_parameters_are_contracted_in_float32():
+    w, x = jnp.full((300,), 0.1, jnp.bfloat16), jnp.ones((1, 300), jnp.bfloat16)
+    K = empirical_ntk_traced(lambda w, x: x @ w, w, x)
+    assert K.dtype == jnp.float32
+    assert float(K[0, 0]) == 300  # a bfloat16 sum would stop at 256
+
+
+@pytest.mark.parametrize(
+    ("name", "implementation", "memory"),
+    [
+        *(("mlp", "layerwise", 1), ("mlp", "layerwise", 3e4), ("mlp", "jacobian", 3e4)),
+        *(("mlp", "auto", 1), ("conv_nhwc", "layerwise", 1e5)),
+    ],
+)
+def test_the_memory_budget_does_not_change_the_kernel(name, memory, implementation, networks, x64):
+    f, params, x, _ = problem(networks, name, 12)
+    x1, x2 = x[:7], x[7:]
+    whole = networks.dense_kernel(f, params, x)
+    own, cross = whole[:7, :7], whole[:7, 7:]
+    options: dict[str, Any] = {"implementation": implementation, "memory": memory}
+    assert_close(empirical_ntk(f, params, x1, **options), own)
+    assert_close(empirical_ntk_traced(f, params, x1, x2, **options), np.einsum("ijaa->ij", cross))
+    diagonal = empirical_ntk_diagonal(f, params, x1, **options)
+    assert_close(diagonal, np.einsum("iiab->iab", own))
+
+
+@pytest.mark.parametrize(
+    ("implementation", "n", "memory"),
+    [
+        *(("layerwise", 1, 1e9), ("layerwise", 300, 1e9), ("layerwise", 37, 3e4)),
+        *(("jacobian", 37, 3e4), ("ntk-vector", 37, 1e9)),
+    ],
+)
+def test_kernel_is_symmetric_to_the_last_bit_and_psd(implementation, n, memory, networks):
+    case = networks.CASES["mlp"]()
+    x = networks.samples(case, n)
+    options: dict[str, Any] = {"implementation": implementation, "memory": memory}
+    K = np.asarray(empirical_ntk(case.f, case.params, x, **options))
+    assert np.array_equal(K, K.transpose(1, 0, 3, 2))
+    traced = np.asarray(empirical_ntk_traced(case.f, case.params, x, **options))
+    assert np.array_equal(traced, traced.T)
+    values = np.linalg.eigvalsh(K.transpose(0, 2, 1, 3).reshape(3 * n, 3 * n).astype(np.float64))
+    assert values[0] > -1e-5 * values[-1]
+
+
+def test_permuted_inputs_permute_the_kernel(networks, x64):
+    f, params, x, _ = problem(networks, "conv_nchw", 6)
+    order = np.random.default_rng(0).permutation(6)
+    K = np.asarray(empirical_ntk(f, params, x))
+    assert_close(empirical_ntk(f, params, x[order]), K[order][:, order])
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "erf", "quadratic"])
+def test_two_layer_kernel_is_the_hadamard_product_of_two_gram_matrices(activation, x64):
+    # AR-43: H = K o (A A^T) / m with A_ir = a_r sigma'(w_r x_i), by NumPy.
+    net = TwoLayer(inputs=10, width=300, activation=activation)
+    params, x = net.init(key=jr.key(0)), jr.normal(jr.key(1), (30, 10))
+    slope = np.asarray(net.activation.derivative(1)(x @ params.W.T))
+    A = slope * np.asarray(params.a)[None, :]
+    reference = np.asarray(x @ x.T) * (A @ A.T) / 300
+    assert_close(empirical_ntk_traced(net, params, x, trained="hidden"), reference, 1e-14)
+    last = np.asarray(net.activation(x @ params.W.T))
+    assert_close(empirical_ntk_traced(net, params, x, trained="last"), last @ last.T / 300, 1e-14)
+
+
+def test_wide_two_layer_kernel_tends_to_its_limit_like_one_over_root_width():
+    # AR-44. The squared error has mean V/m exactly: over 8 draws of 400 entries its root varies
+    # by about 10 %, the slope over a factor 64 in width by 0.03; failure below 1e-3.
+    x = jr.normal(jr.key(0), (20, 10))
+    x = x / jnp.linalg.norm(x, axis=1, keepdims=True)
+    limit, widths = np.asarray(relu_gram(x)), (256, 2048, 16384)
+    errors = []
+    for width in widths:
+        net = TwoLayer(inputs=10, width=width)
+        keys = jr.split(jr.fold_in(jr.key(1), width), 8)
+        draws = [empirical_ntk_traced(net, net.init(key=key), x, trained="hidden") for key in keys]
+        errors.append(np.sqrt(np.mean([np.sum((np.asarray(K) - limit) ** 2) for K in draws])))
+    slope, _ = np.polyfit(np.log(widths), np.log(errors), 1)
+    assert slope == pytest.approx(-0.5, abs=0.1)
+
+
+def test_a_subset_of_parameters_can_be_chosen_in_every_way(networks, x64):
+    f, params, x, _ = problem(networks, "mlp", 4)
+    reference = networks.dense_kernel(f, params, x, keep=lambda path: "weight" in path)
+    chosen = jax.tree_util.tree_map_with_path(
+        lambda path, _: jax.tree_util.keystr(path).endswith("weight"), params
+    )
+    assert_close(empirical_ntk(f, params, x, trained=chosen), reference)
+    by_path = empirical_ntk(f, params, x, trained=lambda path: path.endswith("/weight"))
+    assert_close(by_path, reference)
+    rest = empirical_ntk(f, params, x, trained=lambda path: path.endswith("/bias"))
+    assert_close(rest + by_path, networks.dense_kernel(f, params, x))
+
+
+def test_hidden_and_last_add_up_to_all(x64):
+    net = TwoLayer(inputs=3, width=8)
+    params, x = net.init(key=jr.key(0)), jr.normal(jr.key(1), (5, 3))
+    parts = [empirical_ntk(net, params, x, trained=name) for name in ("hidden", "last")]
+    assert_close(parts[0] + parts[1], np.asarray(empirical_ntk(net, params, x, trained="all")))
+
+
+def test_unused_parameters_give_a_kernel_of_zeros():
+    K = empirical_ntk(lambda _, x: 2 * x, {"w": jnp.ones(3)}, jnp.ones((2, 4)))
+    assert K.shape == (2, 2, 4, 4)
+    assert not np.any(K)
+
+
+def test_kernel_works_under_jit_and_can_be_differentiated(networks, x64):
+    f, params, x, _ = problem(networks, "scaled_mlp", 3)
+    K = empirical_ntk(f, params, x)
+    assert_close(jax.jit(lambda p, x: empirical_ntk(f, p, x))(params, x), np.asarray(K))
+    small = jax.jit(lambda p, x: empirical_ntk(f, p, x, memory=2e3))(params, x)
+    assert_close(small, np.asarray(K))
+
+    def total(scale):
+        return jnp.sum(empirical_ntk_traced(f, params, scale * x))
+
+    step = 1e-5
+    slope = (total(1 + step) - total(1 - step)) / (2 * step)
+    assert float(jax.grad(total)(1.0)) == pytest.approx(float(slope), rel=1e-7)
+
+
+def test_one_program_is_compiled_for_one_shape(networks):
+    case = networks.CASES["mlp"]()
+    traces = []
+
+    def f(params, x):
+        traces.append(1)
+        return case.f(params, x)
+
+    x = networks.samples(case, 9)
+    empirical_ntk(f, case.params, x)
+    before = len(traces)
+    empirical_ntk(f, jax.tree.map(lambda leaf: leaf, case.params), 2 * x)
+    assert len(traces) == before
+
+
+def test_batch_normalisation_in_training_mode_is_refused(no_shape_checker):
+    def f(w, x):
+        return ((x - x.mean(axis=0, keepdims=True)) / x.std(axis=0, keepdims=True)) @ w
+
+    x = jr.normal(jr.key(0), (5, 3))
+    with pytest.raises(ValueError, match="`f` must treat each row of `x` by itself"):
+        empirical_ntk(f, jnp.ones(3), x)
+    with pytest.raises(ValueError, match="evaluation mode"):
+        empirical_ntk_traced(f, jnp.ones(3), x[:1], x[1:])
+    with pytest.raises(ValueError, match="evaluation mode"):
+        empirical_ntk_diagonal(f, jnp.ones(3), x)
+
+
+def test_wrong_arguments_are_named(no_shape_checker):
+    w, x = jnp.ones(3), jnp.ones((2, 3))
+
+    def f(w, x):
+        return x @ w
+
+    for change, message in (
+        ({"f": lambda w, x: jnp.sum(x @ w)}, r"`f` must return an array of shape \(n,\) or"),
+        ({"f": lambda w, _: jnp.ones((2, 2, 2)) * w[0]}, r"got \(2, 2, 2\) for n=2"),
+        ({"f": lambda w, x: x @ w > 0}, "`f` must return real floating-point outputs"),
+        ({"params": jnp.full(3, jnp.inf)}, "`f` must give finite outputs"),
+        ({"params": jnp.ones(3, jnp.complex64)}, "`params` must be real"),
+        ({"params": jnp.arange(3)}, "`trained` must choose at least one"),
+        ({"x1": jnp.ones(())}, "`x1` must have samples along its first axis"),
+        ({"x1": jnp.full((2, 3), jnp.nan)}, "`x1` must be finite, got nan or inf in rows 0 and 1"),
+        ({"x2": jnp.ones((2, 4))}, "`x1` and `x2` must hold samples of one shape"),
+        ({"trained": "hidden"}, "`trained` must be None or a filter for these `params`"),
+        ({"trained": "hiden"}, "Did you mean 'hidden'"),
+        ({"trained": lambda _: False}, "`trained` must choose at least one"),
+        ({"trained": {"w": True}}, "`trained` must be booleans in the structure"),
+        ({"trained": 3}, "`trained` must be None, a name"),
+        ({"implementation": "jacobean"}, "Did you mean 'jacobian'"),
+        ({"memory": 0}, "`memory` must be a positive number"),
+    ):
+        arguments: dict[str, Any] = {"f": f, "params": w, "x1": x} | change
+        with pytest.raises((ValueError, UnknownNameError), match=message):
+            empirical_ntk(**arguments)
+
+
+def test_an_equinox_model_needs_one_line():
+    model = eqx.nn.MLP(2, "scalar", 16, 1, key=jr.key(0))
+    K = empirical_ntk(lambda model, x: jax.vmap(model)(x), model, jr.normal(jr.key(1), (3, 2)))
+    assert K.shape == (3, 3, 1, 1)
