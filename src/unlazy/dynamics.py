@@ -13,7 +13,8 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import as_array, check_finite, check_gram, check_labels, check_positive
 from unlazy.errors import UnlazyWarning
-from unlazy.linalg import Eigen, eigh
+from unlazy.kernels import KernelOperator
+from unlazy.linalg import Eigen, Quadrature, eigh, krylov_quadrature
 
 Steps = int | float | np.number | np.ndarray | Sequence
 """One step number or many; `math.inf` is the limit."""
@@ -39,10 +40,11 @@ class KernelDynamics(eqx.Module):
         0.5 [1.      0.125   0.03125]
     """
 
-    eigenvalues: Float64[np.ndarray, " n"]  # of H, largest first
-    eigenvectors: Float64[Array, "n n"]  # in the columns
-    projections: Float64[np.ndarray, "n *c"]  # v_i . y
+    eigenvalues: Float64[np.ndarray, " r"]  # of H, largest first; Ritz values from an operator
+    eigenvectors: Float64[Array, "n r"]  # in the columns
+    projections: Float64[np.ndarray, "r *c"]  # v_i . y
     learning_rate: float
+    error: float = 0.0  # estimate, relative to the initial loss and to the final movement
 
     @classmethod
     def from_gram(
@@ -90,13 +92,76 @@ class KernelDynamics(eqx.Module):
             projections = np.asarray(eigen.vectors.T @ jnp.asarray(y, jnp.float64))
         return cls(values, eigen.vectors, projections, learning_rate)
 
+    @classmethod
+    def from_operator(
+        cls,
+        H: KernelOperator,
+        y: Float[Array | np.ndarray, "n *c"],
+        *,
+        learning_rate: float | None = None,
+        tolerance: float = 1e-8,
+        max_basis: int = 1000,
+    ) -> "KernelDynamics":
+        r"""The dynamics without the matrix, by Lanczos quadrature started at the labels.
+
+        The eigenpairs are then Ritz pairs of the Krylov space of `y`, which stand for the whole
+        spectrum as Gauss nodes stand for an integral: the loss is exact for as many steps as there
+        were Lanczos steps and converges fast beyond, `movement` and `outputs` likewise, while
+        single eigenvalues other than the extreme ones are not those of $H$. The space belongs to
+        these labels: `with_labels` needs `from_gram`.
+
+        Args:
+            H: operator of a positive semi-definite Gram matrix.
+            y: labels.
+            learning_rate: None means 1/lambda_max.
+            tolerance: of loss and movement, relative to the initial loss and the final movement.
+            max_basis: dimension of the Krylov space at most; each takes a vector of memory.
+
+        Raises:
+            ValueError: `y` does not fit, or `H` has a negative eigenvalue.
+
+        Warns:
+            UnlazyWarning: `learning_rate` is above 2/lambda_max; the tolerance was not reached.
+        """
+        n = H.shape[0]
+        check_labels(y, n)
+        rule = krylov_quadrature(
+            H.tiles.products(),
+            np.asarray(y, np.float64).reshape(n, -1),
+            _watched_curves,
+            # A random column finds lambda_max even when the labels have no part there.
+            companion=np.random.default_rng(0).standard_normal((n, 1)),
+            tolerance=tolerance,
+            max_basis=max_basis,
+        )
+        _warn_if_unsettled(rule)
+        values = _without_rounding(rule.nodes, n)
+        if learning_rate is None:
+            learning_rate = 1 / float(values[0])
+        check_positive(learning_rate, "learning_rate")
+        _warn_if_unstable(float(learning_rate), float(values[0]))
+        projections = rule.projections.reshape(-1, *np.shape(y)[1:])
+        with jax.enable_x64(True):
+            vectors = jnp.asarray(rule.vectors)
+        return cls(values, vectors, projections, float(learning_rate), rule.change)
+
     def with_labels(self, y: Float[Array | np.ndarray, "n *c"]) -> "KernelDynamics":
-        """The same kernel and learning rate for other labels, with no new decomposition."""
+        """The same kernel and learning rate for other labels, with no new decomposition.
+
+        Raises:
+            ValueError: the dynamics come from an operator, with a space for their own labels only.
+        """
+        n, r = self.eigenvectors.shape
+        if r < n:
+            raise ValueError(
+                "`with_labels` must have all eigenvectors, got dynamics from an operator with "
+                f"{r} of {n}. Call from_operator with the new labels, or from_gram."
+            )
         eigen = Eigen(self.eigenvalues, self.eigenvectors)
         return self.from_eigen(eigen, y, learning_rate=self.learning_rate)
 
     @property
-    def energies(self) -> Float64[np.ndarray, " n"]:
+    def energies(self) -> Float64[np.ndarray, " r"]:
         r"""Share of the labels on each eigenvector, $(v_i^\top y)^2 / \|y\|^2$; sums to one."""
         squares = self._squares
         total = squares.sum()
@@ -126,7 +191,7 @@ class KernelDynamics(eqx.Module):
         with jax.enable_x64(True):
             if cross_gram is None:
                 return np.asarray(self.eigenvectors @ _scale_rows(learnt, self.projections))
-            _check_cross_gram(cross_gram, len(self.eigenvalues))
+            _check_cross_gram(cross_gram, self.eigenvectors.shape[0])
             weights = _scale_rows(self._divided(learnt), self.projections)
             coefficients = self.eigenvectors @ weights
             return np.asarray(jnp.asarray(cross_gram, jnp.float64) @ coefficients)
@@ -178,7 +243,7 @@ class KernelDynamics(eqx.Module):
         return high
 
     @property
-    def _squares(self) -> Float64[np.ndarray, " n"]:
+    def _squares(self) -> Float64[np.ndarray, " r"]:
         return (self.projections**2).reshape(len(self.eigenvalues), -1).sum(axis=1)
 
     def _squared_residual(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
@@ -204,7 +269,7 @@ class KernelDynamics(eqx.Module):
         power = np.where(np.isnan(power), 0.0, power)
         return np.exp(power)
 
-    def _decay(self, step: int | float) -> Float64[np.ndarray, " n"]:
+    def _decay(self, step: int | float) -> Float64[np.ndarray, " r"]:
         r"""$(1 - \eta\lambda_i)^k$, with its sign."""
         if not (step >= 0 and (math.isinf(step) or step == int(step))):
             raise ValueError(f"`step` must be an integer >= 0 or inf, got step={step}.")
@@ -213,7 +278,7 @@ class KernelDynamics(eqx.Module):
         odd = math.isfinite(step) and int(step) % 2 == 1
         return np.where(overshoots & odd, -size, size)
 
-    def _divided(self, learnt: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+    def _divided(self, learnt: Float64[np.ndarray, " r"]) -> Float64[np.ndarray, " r"]:
         """`learnt / eigenvalue`, zero where the eigenvalue is."""
         positive = self.eigenvalues > 0
         return np.where(positive, learnt / np.where(positive, self.eigenvalues, 1), 0)
@@ -232,10 +297,38 @@ def _scale_rows(scale: Float64[np.ndarray, " n"], rows: Float64[np.ndarray, "n *
     return jnp.asarray(scale.reshape(-1, *[1] * (rows.ndim - 1)) * rows)
 
 
-def _without_rounding(eigenvalues: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+def _watched_curves(
+    nodes: Float64[np.ndarray, " r"], projections: Float64[np.ndarray, "r c"]
+) -> Float64[np.ndarray, " w"]:
+    """What must have settled: the loss over many decades of steps, and the final movement."""
+    rate = np.clip(nodes / max(float(nodes[0]), float(np.finfo(np.float64).tiny)), 0.0, 1.0)
+    squares = np.sum(projections**2, axis=1)
+    steps = 2.0 ** np.arange(0, 24, 2)
+    with np.errstate(divide="ignore"):
+        decay = np.exp(2 * steps[:, None] * np.log1p(-rate)[None, :])
+    # The initial loss is added so that changes count relative to it: 1e-12 need not be exact.
+    losses = np.sum(squares) + decay @ squares
+    positive = rate > len(rate) * np.finfo(np.float64).eps
+    movement = np.sqrt(np.sum(squares[positive] / rate[positive]))
+    return np.append(losses, movement)
+
+
+def _warn_if_unsettled(rule: Quadrature) -> None:
+    if not rule.converged:
+        warnings.warn(
+            f"The Krylov space of dimension {len(rule.nodes)} is too small: loss or movement still "
+            f"changed by a share {rule.change:.2g}. Give a larger `max_basis` or `tolerance`.",
+            UnlazyWarning,
+            stacklevel=3,
+        )
+
+
+def _without_rounding(
+    eigenvalues: Float64[np.ndarray, " r"], n: int | None = None
+) -> Float64[np.ndarray, " r"]:
     """Set eigenvalues that are zero up to rounding to zero; raise if one is truly negative."""
     largest = float(eigenvalues[0])
-    noise = len(eigenvalues) * float(np.finfo(np.float64).eps) * abs(largest)
+    noise = (n or len(eigenvalues)) * float(np.finfo(np.float64).eps) * abs(largest)
     if largest <= 0 or eigenvalues[-1] < -1e-6 * largest:
         raise ValueError(
             "`H` must be positive semi-definite and not zero, got eigenvalues from "

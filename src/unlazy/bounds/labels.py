@@ -12,13 +12,17 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import as_array, check_gram, check_labels
 from unlazy.errors import UnlazyWarning
+from unlazy.kernels import KernelOperator
+from unlazy.kernels.solving import solve_tiles
 from unlazy.linalg import cholesky, eigh
 
 _MOST_PAIRS = 5  # named in the warning
+_RESIDUAL = 1e-10  # of solves with an operator; the energy's error is of its square
+_LARGEST_EIGH = 5000  # rows of an operator up to which a singular one is decomposed
 
 
 def label_energy(
-    H: Float[Array | np.ndarray, "n n"], y: Float[Array | np.ndarray, "n *c"]
+    H: Float[Array | np.ndarray, "n n"] | KernelOperator, y: Float[Array | np.ndarray, "n *c"]
 ) -> float:
     r"""How much it costs a kernel to interpolate the labels.
 
@@ -26,7 +30,8 @@ def label_energy(
 
     the squared RKHS norm of the interpolating function, and the squared distance that an infinitely
     wide network travels to fit the labels. Summed over the columns of `y`. Computed by a float64
-    Cholesky factorisation, n^3/3 operations.
+    Cholesky factorisation, n^3/3 operations; for an operator by `KernelOperator.solve`, within the
+    memory that it was given.
 
     A singular `H` (duplicate rows in the data) is met by the pseudo-inverse: the value is that
     without the duplicates when their labels agree. When they do not, no function interpolates:
@@ -34,33 +39,41 @@ def label_energy(
 
     Source: AR-11, AR-32 and AR-33, arXiv:1901.08584 Theorem 5.1.
 
+    Args:
+        H: Gram matrix, or the operator of one (`kernels.operator`).
+        y: labels.
+
     Raises:
         ValueError: `H` is not finite, square, symmetric and positive semi-definite; `y` does not
             fit it.
 
     Warns:
-        UnlazyWarning: the labels cannot be interpolated.
+        UnlazyWarning: the labels cannot be interpolated, or the solve with an operator has not
+            converged and the result is only a lower bound.
 
     Example:
         >>> label_energy(jnp.diag(jnp.array([4.0, 0.25])), jnp.array([1.0, -1.0]))
         4.25
     """
-    H, y = as_array(H), as_array(y)
-    check_gram(H)
-    check_labels(y, H.shape[0])
-    H, y = _balanced(H, y)
-    factor = cholesky(H)
+    if isinstance(H, KernelOperator):
+        check_labels(y, H.shape[0])
+        return _operator_energy(H, np.asarray(y, np.float64).reshape(H.shape[0], -1))
+    K, y = as_array(H), as_array(y)
+    check_gram(K)
+    check_labels(y, K.shape[0])
+    K, y = _balanced(K, y)
+    factor = cholesky(K)
     if factor is not None and (smallest := factor.smallest_eigenvalue()) > _null_tolerance(
-        H, _trace(H)
+        K, _trace(K)
     ):
-        _warn_of_single_precision(H, smallest)
+        _warn_of_single_precision(K, smallest)
         white = np.asarray(factor.whiten(y))
         return float(np.sum(white**2))
-    return _energy_on_the_range(H, np.asarray(y, np.float64).reshape(H.shape[0], -1))
+    return _energy_on_the_range(K, np.asarray(y, np.float64).reshape(K.shape[0], -1))
 
 
 def label_complexity(
-    H: Float[Array | np.ndarray, "n n"], y: Float[Array | np.ndarray, "n *c"]
+    H: Float[Array | np.ndarray, "n n"] | KernelOperator, y: Float[Array | np.ndarray, "n *c"]
 ) -> float:
     r"""The complexity measure that bounds the population loss, whatever the width.
 
@@ -136,13 +149,44 @@ def _energy_on_the_range(H: Float[Array | np.ndarray, "n n"], y: Float64[np.ndar
     null = eigen.values <= tolerance
     outside = float(np.linalg.norm(projections[null]))
     if outside > 1e-6 * float(np.linalg.norm(y)):
-        _warn_of_conflict(H, y, outside / float(np.linalg.norm(y)))
+        pairs = _conflicting_pairs(*_parallel_pairs(np.asarray(H, np.float64)), _diagonal(H), y)
+        _warn_of_conflict(*pairs, outside / float(np.linalg.norm(y)))
         return math.inf
     return float(np.sum(projections[~null] ** 2 / eigen.values[~null, None]))
 
 
-def _warn_of_conflict(H, y: Float64[np.ndarray, "n c"], mass: float) -> None:
-    first, second = _conflicting_pairs(np.asarray(H, np.float64), y)
+def _operator_energy(H: KernelOperator, y: Float64[np.ndarray, "n c"]) -> float:
+    """The energy by a solve; what that leaves open is settled from the rows that are parallel."""
+    solution = solve_tiles(H.tiles, y, tolerance=_RESIDUAL)
+    if solution.converged and not solution.singular:
+        return solution.energy
+    first = H.tiles.first_parallel()
+    copies = np.flatnonzero(first != np.arange(len(first)))
+    if copies.size:
+        pairs = _conflicting_pairs(first[copies], copies, H.diagonal(), y)
+        if len(pairs[0]):
+            _warn_of_conflict(*pairs)
+            return math.inf
+        alone = np.flatnonzero(first == np.arange(len(first)))
+        return _operator_energy(H.take(alone), y[alone])
+    if len(y) <= _LARGEST_EIGH and H.tiles.fits():
+        return _energy_on_the_range(*_balanced(H.dense(), y))
+    if not solution.converged:
+        _warn_of_bound(solution.residual)
+    return solution.energy
+
+
+def _warn_of_bound(residual: float) -> None:
+    warnings.warn(
+        f"The solve for the label energy has not converged (relative residual {residual:.2g}): "
+        "the value is a lower bound only. Give the operator more memory, or look for rows that "
+        "are nearly the same.",
+        UnlazyWarning,
+        stacklevel=4,
+    )
+
+
+def _warn_of_conflict(first: np.ndarray, second: np.ndarray, mass: float | None = None) -> None:
     if len(first):
         pairs = zip(first[:_MOST_PAIRS], second[:_MOST_PAIRS], strict=True)
         named = ", ".join(f"{i} and {j}" for i, j in pairs)
@@ -150,19 +194,27 @@ def _warn_of_conflict(H, y: Float64[np.ndarray, "n c"], mass: float) -> None:
         why = f"rows {named}{more} are duplicates with different labels"
     else:
         why = "rows are linearly dependent under the kernel and their labels are not"
+    share = "" if mass is None else f" (a share {mass:.2g} of them lies where the kernel vanishes)"
     warnings.warn(
-        f"No function interpolates these labels: {why} (a share {mass:.2g} of them lies where "
-        "the kernel vanishes). The label energy is infinite; drop or relabel the rows.",
+        f"No function interpolates these labels: {why}{share}. "
+        "The label energy is infinite; drop or relabel the rows.",
         UnlazyWarning,
         stacklevel=4,
     )
 
 
-def _conflicting_pairs(H: Float64[np.ndarray, "n n"], y: Float64[np.ndarray, "n c"]):
-    """Pairs of rows parallel under the kernel whose labels are not in the ratio of their norms."""
+def _parallel_pairs(H: Float64[np.ndarray, "n n"]) -> tuple[np.ndarray, np.ndarray]:
     norm = np.sqrt(np.maximum(np.diagonal(H), 0))
     parallel = (1 - 1e-7) * norm[:, None] * norm[None, :] <= H
     i, j = np.nonzero(np.triu(parallel, k=1))
+    return i, j
+
+
+def _conflicting_pairs(
+    i: np.ndarray, j: np.ndarray, diagonal: Float64[np.ndarray, " n"], y: Float64[np.ndarray, "n c"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Those of the parallel pairs whose labels are not in the ratio of their norms."""
+    norm = np.sqrt(np.maximum(diagonal, 0))
     gap = np.linalg.norm(y[i] * norm[j, None] - y[j] * norm[i, None], axis=1)
     conflict = gap > 1e-6 * np.linalg.norm(y) * np.maximum(norm[i], norm[j])
     return i[conflict], j[conflict]

@@ -8,10 +8,19 @@ from unlazy.kernels.empirical import (
     empirical_ntk_traced,
 )
 from unlazy.kernels.mlp import nngp, ntk
+from unlazy.kernels.operators import KernelOperator, operator
+from unlazy.kernels.regression import FittedKernelRegression, KernelRegression
 from unlazy.kernels.relu import relu_gram
 from unlazy.kernels.resnet import resnet_ntk
+from unlazy.kernels.solving import Solution
+from unlazy.kernels.tiles import Kernel
 
 __all__ = [
+    "FittedKernelRegression",
+    "Kernel",
+    "KernelOperator",
+    "KernelRegression",
+    "Solution",
     "arcsin",
     "conjugate",
     "empirical_ntk",
@@ -20,6 +29,7 @@ __all__ = [
     "gaussian",
     "nngp",
     "ntk",
+    "operator",
     "relu_gram",
     "resnet_ntk",
     "tangent",

@@ -3,5 +3,39 @@
 
 from unlazy.linalg.cholesky import CholeskyFactor, cholesky
 from unlazy.linalg.eigen import Eigen, eigh
+from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
+from unlazy.linalg.iterative import (
+    IterativeSolution,
+    Matmat,
+    Progress,
+    conjugate_gradients,
+)
+from unlazy.linalg.lanczos import PartialEigen, Quadrature, krylov_quadrature, top_eigen
+from unlazy.linalg.low_rank import LowRankPreconditioner, pivoted_cholesky
+from unlazy.linalg.refinement import Float32Factor, float32_factor, refined_solve
+from unlazy.linalg.trace import Estimate, trace_estimate
 
-__all__ = ["CholeskyFactor", "Eigen", "cholesky", "eigh"]
+__all__ = [
+    "CholeskyFactor",
+    "DeviceCholesky",
+    "Eigen",
+    "Estimate",
+    "Float32Factor",
+    "HostCholesky",
+    "IterativeSolution",
+    "LowRankPreconditioner",
+    "Matmat",
+    "PartialEigen",
+    "Progress",
+    "Quadrature",
+    "cholesky",
+    "cholesky_in_place",
+    "conjugate_gradients",
+    "eigh",
+    "float32_factor",
+    "krylov_quadrature",
+    "pivoted_cholesky",
+    "refined_solve",
+    "top_eigen",
+    "trace_estimate",
+]

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Gram matrix as an operator: products, solves and spectra without ever holding it whole."""
+
+import math
+import warnings
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int, PRNGKeyArray
+
+from unlazy.checks import check_count, check_finite, check_labels, check_name, check_positive
+from unlazy.checks import some_rows as _some_rows
+from unlazy.errors import UnlazyWarning
+from unlazy.kernels.solving import METHODS, Solution, solve_tiles
+from unlazy.kernels.tiles import Kernel, Tiles, default_memory
+from unlazy.linalg import (
+    Estimate,
+    PartialEigen,
+    Progress,
+    cholesky_in_place,
+    top_eigen,
+    trace_estimate,
+)
+
+Rows = slice | Int[np.ndarray | Array, " r"] | list[int]
+"""Which samples: a slice, or their numbers."""
+
+_EXTRA_COLUMNS = 4  # of the Lanczos block beyond those asked for: they take up the slow tail
+
+
+def operator(
+    kernel: Kernel, x: Float[Array | np.ndarray, "n *d"], *, memory: int | float | None = None
+) -> "KernelOperator":
+    """The Gram matrix `kernel(x)` as an operator that is evaluated in tiles.
+
+    Args:
+        kernel: `kernel(x1, x2=None)` of shape (n1, n2) in float64, symmetric when `x2` is None,
+            such as `relu_gram`; fix its options with `functools.partial`. It is called with x64 on
+            and float64 inputs.
+        x: samples in the rows.
+        memory: bytes that matrices and tiles may take together; None for half of the machine's
+            memory, or four fifths of an accelerator's. Tiles never have fewer than 16 rows.
+
+    Raises:
+        ValueError: `x` is not finite; `kernel` does not give a float64 array of the right shape.
+
+    Example:
+        >>> from unlazy.kernels import relu_gram
+        >>> H = operator(relu_gram, np.eye(3))
+        >>> print(H.matvec(np.ones(3)), H.solve(np.ones(3)).value)
+        [0.5 0.5 0.5] [2. 2. 2.]
+    """
+    shape = np.shape(x)
+    if len(shape) < 2 or 0 in shape:
+        raise ValueError(
+            f"`x` must have shape (n, d) with n, d >= 1, got x.shape={shape}. Rows are samples."
+        )
+    check_finite(x, "x")
+    if memory is not None:
+        check_positive(memory, "memory")
+    budget = default_memory() if memory is None else int(memory)
+    with jax.enable_x64(True):
+        tiles = Tiles(kernel, jnp.asarray(x, jnp.float64), budget)
+        _check_kernel(tiles)
+    return KernelOperator(tiles)
+
+
+class KernelOperator(eqx.Module):
+    """A symmetric positive semi-definite Gram matrix, known by its tiles; see `operator`.
+
+    Products, solves and spectra are in float64 whatever JAX's global setting is. While the matrix
+    fits the memory given, solves factorise it; beyond, they iterate on tiles that are evaluated
+    anew for each product, the two tiles that mirror each other only once.
+
+    Example:
+        >>> from unlazy.kernels import relu_gram
+        >>> H = operator(relu_gram, np.eye(2))
+        >>> print(H.shape, H.diagonal(), H.top_eigen(1, key=jr.key(0)).values)
+        (2, 2) [0.5 0.5] [0.5]
+    """
+
+    tiles: Tiles
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return (self.tiles.n, self.tiles.n)
+
+    def matvec(self, v: Float[Array | np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+        """The product with a vector."""
+        check_labels(v, self.tiles.n, "v")
+        return self.tiles.matmat(np.asarray(v, np.float64)[:, None])[:, 0]
+
+    def matmat(self, V: Float[Array | np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
+        """The product with each column of `V`, for little more than the price of one."""
+        check_labels(V, self.tiles.n, "V")
+        return self.tiles.matmat(np.asarray(V, np.float64))
+
+    def diagonal(self) -> Float64[np.ndarray, " n"]:
+        """The diagonal."""
+        return self.tiles.diagonal()
+
+    def block(self, rows: Rows, columns: Rows) -> Float64[Array, "r c"]:
+        """The entries in some rows and columns."""
+        with jax.enable_x64(True):
+            i, j = (np.arange(self.tiles.n)[np.asarray(s) if isinstance(s, list) else s]
+                    for s in (rows, columns))  # fmt: skip
+            if i.shape == j.shape and np.array_equal(i, j):
+                return self.tiles.kernel(self.tiles.x[i])
+            return self.tiles.kernel(self.tiles.x[i], self.tiles.x[j])
+
+    def dense(self) -> Float64[Array, "n n"]:
+        """The whole matrix.
+
+        Raises:
+            ValueError: it does not fit the memory that the operator was given.
+        """
+        if not self.tiles.fits():
+            raise ValueError(
+                f"`memory` must be above {8 * self.tiles.n**2:.3g} bytes for the whole matrix, "
+                f"got memory={self.tiles.memory:.3g}. Use matvec, solve or block, or give more."
+            )
+        with jax.enable_x64(True):
+            return jnp.asarray(self.tiles.assemble())
+
+    def take(self, rows: Rows) -> "KernelOperator":
+        """The operator of some of the samples."""
+        with jax.enable_x64(True):
+            x = self.tiles.x[np.asarray(rows) if isinstance(rows, list) else rows]
+        return KernelOperator(Tiles(self.tiles.kernel, x, self.tiles.memory))
+
+    def solve(
+        self,
+        y: Float[Array | np.ndarray, "n *c"],
+        *,
+        tolerance: float = 1e-10,
+        ridge: int | float = 0.0,
+        method: str = "auto",
+        progress: Progress | None = None,
+    ) -> Solution:
+        r"""Solve $(H + \text{ridge} I)\, \alpha = y$ for all columns of `y` at once.
+
+        Args:
+            y: right-hand sides.
+            tolerance: relative residual to reach in every column.
+            ridge: added to the diagonal, as it is.
+            method: "cholesky" factorises in float64, in place; "float32" factorises in half the
+                memory and refines on float64 tiles; "conjugate-gradients" holds only a low-rank
+                preconditioner. "auto" is the first of these that fits the memory.
+            progress: called as `progress(done, expected)`, with tiles evaluated while a
+                factorisation is prepared, then with iterations.
+
+        Returns:
+            The solution, with its true residual and whether that reached the tolerance.
+
+        Raises:
+            ValueError: `y` does not fit, or an option is out of range.
+
+        Warns:
+            UnlazyWarning: the tolerance was not reached; rows that are parallel are named.
+
+        Example:
+            >>> from unlazy.kernels import relu_gram
+            >>> solution = operator(relu_gram, np.eye(2)).solve(np.ones(2))
+            >>> solution.method, solution.converged
+            ('cholesky', True)
+        """
+        check_labels(y, self.tiles.n)
+        check_positive(tolerance, "tolerance")
+        check_name(method, ("auto", *METHODS), "method")
+        if not (ridge >= 0 and math.isfinite(ridge)):
+            raise ValueError(f"`ridge` must be >= 0 and finite, got ridge={ridge}.")
+        solution = solve_tiles(
+            self.tiles, y, tolerance=tolerance, ridge=float(ridge), method=method, progress=progress
+        )
+        if not solution.converged:
+            self._warn(solution, tolerance)
+        return solution
+
+    def top_eigen(self, k: int, *, tolerance: float = 1e-9, key: PRNGKeyArray) -> PartialEigen:
+        """The `k` largest eigenvalues with their vectors and error bounds, by block Lanczos.
+
+        Args:
+            k: how many, at most n.
+            tolerance: residual to reach, relative to the largest eigenvalue.
+            key: of the random starting block.
+
+        Warns:
+            UnlazyWarning: a residual is still above the tolerance.
+        """
+        n = self.tiles.n
+        check_count(k, "k")
+        if k > n:
+            raise ValueError(f"`k` must be at most n={n}, got k={k}.")
+        width = min(n, k + _EXTRA_COLUMNS)
+        eigen = top_eigen(
+            self.tiles.products(),
+            _normal(key, n, width),
+            k,
+            tolerance=tolerance,
+        )
+        if not eigen.converged:
+            warnings.warn(
+                f"The {k} largest eigenvalues are known to {np.max(eigen.errors):.2g} only, after "
+                f"{eigen.iterations} products. Ask for fewer, or for a larger tolerance.",
+                UnlazyWarning,
+                stacklevel=2,
+            )
+        return eigen
+
+    def trace(
+        self,
+        function: Callable[[np.ndarray], np.ndarray] | None = None,
+        *,
+        probes: int = 16,
+        key: PRNGKeyArray,
+    ) -> Estimate:
+        r"""The trace of the matrix, or an estimate of $\operatorname{tr} f(H)$ for a function.
+
+        Args:
+            function: of the eigenvalues, elementwise, such as `np.reciprocal` for the mean energy
+                of random labels. None for the trace itself, which is exact.
+            probes: random sign vectors to average over.
+            key: of the probes.
+        """
+        if function is None:
+            return Estimate(float(np.sum(self.diagonal())), 0.0)
+        check_count(probes, "probes", least=2)
+        with jax.enable_x64(True):
+            signs = np.asarray(jr.rademacher(key, (self.tiles.n, probes), jnp.int32), np.float64)
+        return trace_estimate(function, self.tiles.products(), signs)
+
+    def logdet(self, *, probes: int = 16, key: PRNGKeyArray) -> Estimate:
+        """The logarithm of the determinant: exact while the matrix fits the memory.
+
+        Beyond, an estimate as in `trace`. Minus infinity for a matrix singular to rounding.
+        """
+        if not self.tiles.fits():
+            return self.trace(_log, probes=probes, key=key)
+        factor = cholesky_in_place(self.tiles.assemble())
+        if factor is None:
+            return Estimate(-math.inf, 0.0)
+        return Estimate(float(np.sum(np.log(factor.pivots()))), 0.0)
+
+    def _warn(self, solution: Solution, tolerance: float) -> None:
+        first = self.tiles.first_parallel()
+        copies = np.flatnonzero(first != np.arange(self.tiles.n))
+        why = (
+            f" The kernel is singular: {_some_rows(copies)} are parallel to earlier rows."
+            if copies.size
+            else ""
+        )
+        warnings.warn(
+            f"The solve has not converged: its relative residual is {solution.residual:.2g}, not "
+            f"{tolerance:.2g}, after {solution.iterations} iterations.{why} Give more memory, a "
+            "ridge, or a larger tolerance.",
+            UnlazyWarning,
+            stacklevel=3,
+        )
+
+
+def _normal(key: PRNGKeyArray, n: int, columns: int) -> Float64[np.ndarray, "n c"]:
+    with jax.enable_x64(True):
+        return np.asarray(jr.normal(key, (n, columns), jnp.float64))
+
+
+def _log(values: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(values, 0.0))
+
+
+def _check_kernel(tiles: Tiles) -> None:
+    """Try the kernel on two samples: what it returns must be a float64 matrix."""
+    some = tiles.x[:2]
+    for values, what in [(tiles.kernel(some), "x1"), (tiles.kernel(some, some[:1]), "x1, x2")]:
+        shape = (len(some), len(some) if what == "x1" else 1)
+        if np.shape(values) != shape:
+            raise ValueError(
+                f"`kernel` must give an array of shape {shape} for kernel({what}) with {shape[0]} "
+                f"rows in x1 and {shape[1]} columns, got shape {np.shape(values)}."
+            )
+        if values.dtype != jnp.float64:
+            raise ValueError(
+                f"`kernel` must give float64 for float64 inputs, got {values.dtype}. Leave out "
+                "casts and parameters in lower precision."
+            )

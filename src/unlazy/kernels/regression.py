@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regression with a kernel: what a network trained to the end under that kernel would predict."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.kernels.operators import operator
+from unlazy.kernels.solving import Solution
+from unlazy.kernels.tiles import Kernel
+
+_PREDICTION_ROWS = 1024  # samples predicted at a time
+
+
+class KernelRegression(eqx.Module):
+    r"""Kernel ridge regression, or interpolation when the ridge is zero.
+
+    $$f(x) = k(x, X)\, (k(X, X) + \text{ridge}\, I)^{-1} y$$
+
+    the limit of gradient descent on a network of infinite width when the ridge is zero. The ridge
+    is absolute: it is not multiplied by the number of samples.
+
+    Source: AR-12, arXiv:1901.08584 section 5, in the limit of many steps.
+
+    Args:
+        kernel: `kernel(x1, x2=None)` of shape (n1, n2), as for `operator`.
+        ridge: added to the diagonal.
+        memory: bytes for the solve, as for `operator`.
+
+    Example:
+        >>> from unlazy.kernels import relu_gram
+        >>> fitted = KernelRegression(relu_gram).fit(np.eye(2), np.array([1.0, -1.0]))
+        >>> print(fitted.predict(np.eye(2)))
+        [ 1. -1.]
+    """
+
+    kernel: Kernel
+    ridge: int | float = 0.0
+    memory: int | float | None = None
+
+    def __check_init__(self):
+        if not (self.ridge >= 0 and math.isfinite(self.ridge)):
+            raise ValueError(f"`ridge` must be >= 0 and finite, got ridge={self.ridge}.")
+
+    def fit(
+        self,
+        x: Float[Array | np.ndarray, "n *d"],
+        y: Float[Array | np.ndarray, "n *c"],
+        *,
+        tolerance: float = 1e-10,
+    ) -> "FittedKernelRegression":
+        """Solve for the coefficients; the columns of `y` are outputs.
+
+        Raises and warns as `KernelOperator.solve` does.
+        """
+        H = operator(self.kernel, x, memory=self.memory)
+        solution = H.solve(y, ridge=self.ridge, tolerance=tolerance)
+        return FittedKernelRegression(self.kernel, H.tiles.x, solution)
+
+
+class FittedKernelRegression(eqx.Module):
+    """A fitted `KernelRegression`: the samples, and the solution with its residual."""
+
+    kernel: Kernel
+    x: Float64[Array, "n *d"]
+    solution: Solution
+
+    def predict(self, x: Float[Array | np.ndarray, "t *d"]) -> Float64[np.ndarray, "t *c"]:
+        """Predictions at other samples, evaluated in blocks of rows and of columns."""
+        coefficients = self.solution.value
+        with jax.enable_x64(True):
+            points = jnp.asarray(x, jnp.float64)
+            parts = [
+                self._predict_rows(points[start : start + _PREDICTION_ROWS], coefficients)
+                for start in range(0, points.shape[0], _PREDICTION_ROWS)
+            ]
+        return np.concatenate(parts)
+
+    def _predict_rows(self, points: Array, coefficients: np.ndarray) -> np.ndarray:
+        total = np.zeros((points.shape[0], *coefficients.shape[1:]))
+        for start in range(0, len(coefficients), 4 * _PREDICTION_ROWS):
+            span = slice(start, start + 4 * _PREDICTION_ROWS)
+            with jax.default_matmul_precision("highest"):
+                K = self.kernel(points, self.x[span])
+                total += np.asarray(K @ jnp.asarray(coefficients[span]))
+        return total

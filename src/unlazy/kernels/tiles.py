@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Gram matrix in square tiles, each evaluated when needed, under a budget of memory."""
+
+import functools
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int
+
+from unlazy.linalg import Matmat, Progress
+
+_TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it holds at a time
+_TILE_SHARE = 8  # one part in so many of the budget is for tiles
+_SMALLEST_TILE = 16
+_LARGEST_TILE = {"cpu": 2048}  # beyond, speed gains nothing and memory is lost
+_LARGEST_TILE_ELSEWHERE = 8192
+_DIAGONAL_TILE = {"cpu": 128}  # rows: of such a tile only the diagonal is used
+_DIAGONAL_TILE_ELSEWHERE = 1024  # there the number of calls costs more than the tiles
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """A kernel function: `kernel(x1)` is symmetric, `kernel(x1, x2)` has a row for each of x1."""
+
+    def __call__(self, x1: Array, x2: Array | None = None, /) -> Array:
+        """The kernel between the rows of `x1` and of `x2`, or of `x1` itself."""
+        ...
+
+
+class Tiles(eqx.Module):
+    """The matrix `kernel(x)`, as tiles, products and copies in memory."""
+
+    kernel: Callable
+    x: Float64[Array, "n *d"]
+    memory: int = eqx.field(static=True)  # bytes
+
+    @property
+    def n(self) -> int:
+        """Rows of the matrix."""
+        return self.x.shape[0]
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the samples lie in the memory that NumPy and LAPACK work in."""
+        return self._platform == "cpu"
+
+    @property
+    def _platform(self) -> str:
+        return next(iter(self.x.devices())).platform
+
+    def fits(self, itemsize: int = 8) -> bool:
+        """Whether one square matrix fits the budget, beside the tiles."""
+        # Off the host the factorisation may need a second copy of its matrix.
+        copies = 1 if self.on_host else 2
+        return copies * itemsize * self.n**2 <= self.memory - self.memory // _TILE_SHARE
+
+    def spans(self) -> list[slice]:
+        """The rows (and columns) of the tiles; the last may be shorter."""
+        side = math.isqrt(self.memory // (_TILE_SHARE * _TEMPORARIES * 8))
+        most = _LARGEST_TILE.get(self._platform, _LARGEST_TILE_ELSEWHERE)
+        return _spans(self.n, min(max(side, _SMALLEST_TILE), most))
+
+    def tile(self, rows: slice, columns: slice) -> Float64[Array, "n1 n2"]:
+        """One tile; on the diagonal by the symmetric form of the kernel, which is exact there."""
+        with jax.enable_x64(True):
+            x1 = _rows(self.x, rows.start, rows.stop - rows.start)
+            if rows == columns:
+                return self.kernel(x1)
+            return self.kernel(x1, _rows(self.x, columns.start, columns.stop - columns.start))
+
+    def upper(self) -> Iterator[tuple[slice, slice, Float64[Array, "n1 n2"]]]:
+        """Tiles on and above the diagonal: the rest are their mirror images."""
+        spans = self.spans()
+        for i, rows in enumerate(spans):
+            for columns in spans[i:]:
+                yield rows, columns, self.tile(rows, columns)
+
+    def columns(self, rows: Int[np.ndarray, " b"]) -> Float64[np.ndarray, "n b"]:
+        """Some columns of the matrix."""
+        with jax.enable_x64(True):
+            some = self.x[rows]
+            parts = [_rows(self.x, span.start, span.stop - span.start) for span in self.spans()]
+            return np.concatenate([np.asarray(self.kernel(part, some)) for part in parts])
+
+    def diagonal(self) -> Float64[np.ndarray, " n"]:
+        """The diagonal, from small tiles along it."""
+        side = min(self.n, _DIAGONAL_TILE.get(self._platform, _DIAGONAL_TILE_ELSEWHERE))
+        out = np.empty(self.n)
+        for start in range(0, self.n, side):
+            # The last one reaches back, to be of the same shape: each shape compiles anew.
+            span = slice(min(start, self.n - side), min(start, self.n - side) + side)
+            out[span] = np.diagonal(np.asarray(self.tile(span, span)))
+        return out
+
+    def matmat(self, V: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
+        """The product with the columns of `V`, each tile evaluated once for both its sides."""
+        with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+            spans, host = self.spans(), self.on_host
+            parts = {s.start: V[s] if host else jnp.asarray(V[s]) for s in spans}
+            out = {start: 0 * part for start, part in parts.items()}
+            for rows, columns, tile in self.upper():
+                T: Any = np.asarray(tile) if host else tile
+                out[rows.start] = out[rows.start] + T @ parts[columns.start]
+                if rows != columns:
+                    out[columns.start] = out[columns.start] + T.T @ parts[rows.start]
+            return np.concatenate([np.asarray(out[span.start]) for span in spans])
+
+    def assemble(
+        self,
+        dtype: type = np.float64,
+        *,
+        scale: Float64[np.ndarray, " n"] | None = None,
+        shift: int | float = 0.0,
+        progress: Progress | None = None,
+    ) -> Float[np.ndarray | Array, "n n"]:
+        """`S H S + shift I` in memory: a NumPy array on the host, else a JAX array."""
+        with jax.enable_x64(True):
+            shape = (self.n, self.n)
+            host = self.on_host
+            H: Any = np.empty(shape, dtype) if host else jnp.zeros(shape, dtype)
+            total = len(self.spans()) * (len(self.spans()) + 1) // 2
+            for k, (rows, columns, tile) in enumerate(self.upper()):
+                if scale is not None:
+                    # The scales first: their product commutes to the last bit.
+                    left, right = jnp.asarray(scale[rows, None]), jnp.asarray(scale[None, columns])
+                    tile = tile * (left * right)
+                if rows == columns and shift != 0:
+                    tile = tile + shift * jnp.eye(tile.shape[0])
+                place = _place_on_host if host else _place_on_device
+                H = place(H, tile.astype(dtype), rows.start, columns.start)
+                if progress is not None:
+                    progress(k + 1, total)
+            return H
+
+    def products(self) -> Matmat:
+        """What to call for many products: a matrix in memory when one fits, else tiles."""
+        if not self.fits():
+            return self.matmat
+        H = self.assemble()
+
+        def matmat(V: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
+            if isinstance(H, np.ndarray):
+                return H @ V
+            with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+                return np.asarray(H @ jnp.asarray(V))
+
+        return matmat
+
+    def first_parallel(self, closeness: float = 1e-7) -> Int[np.ndarray, " n"]:
+        """For each row the first that is parallel to it under the kernel: itself, as a rule."""
+        norm = np.sqrt(np.maximum(self.diagonal(), 0.0))
+        first = np.arange(self.n)
+        for rows, columns, tile in self.upper():
+            parallel = np.asarray(tile) >= (1 - closeness) * norm[rows, None] * norm[None, columns]
+            if rows == columns:
+                parallel = np.triu(parallel, k=1)
+            found = np.flatnonzero(parallel.any(axis=0))
+            earliest = rows.start + parallel[:, found].argmax(axis=0)
+            j = columns.start + found
+            first[j] = np.minimum(first[j], earliest)
+        return first
+
+
+def default_memory() -> int:
+    """The budget in bytes when none is given: half the machine, or four fifths of a device."""
+    statistics = jax.devices()[0].memory_stats()
+    if statistics and "bytes_limit" in statistics:
+        return int(0.8 * statistics["bytes_limit"])
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    container = Path("/sys/fs/cgroup/memory.max")  # a container may have less than the machine
+    if container.is_file() and (text := container.read_text().strip()).isdigit():
+        limit = min(limit, int(text))
+    return limit // 2
+
+
+def _spans(n: int, side: int) -> list[slice]:
+    return [slice(start, min(start + side, n)) for start in range(0, n, side)]
+
+
+def _place_on_host(H: np.ndarray, tile: Array, i: int, j: int) -> np.ndarray:
+    T = np.asarray(tile)
+    H[i : i + T.shape[0], j : j + T.shape[1]] = T
+    if i != j:
+        H[j : j + T.shape[1], i : i + T.shape[0]] = T.T
+    return H
+
+
+def _place_on_device(H: Array, tile: Array, i: int, j: int) -> Array:
+    H = _set_block(H, tile, i, j)
+    return H if i == j else _set_block(H, tile.T, j, i)
+
+
+@functools.partial(jax.jit, static_argnums=2)  # the start is traced: one program for all tiles
+def _rows(x: Array, start: int | Array, size: int) -> Array:
+    return jax.lax.dynamic_slice_in_dim(x, start, size)
+
+
+@functools.partial(jax.jit, donate_argnums=0)  # in place: two of these matrices may not fit
+def _set_block(H: Array, tile: Array, i: int | Array, j: int | Array) -> Array:
+    return jax.lax.dynamic_update_slice(H, tile, (i, j))

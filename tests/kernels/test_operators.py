@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+import functools
+import math
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from unlazy.errors import UnlazyWarning
+from unlazy.kernels import operator, relu_gram
+from unlazy.kernels.tiles import Tiles
+
+MEMORIES = [
+    1,
+    60_000,
+    150_000,
+    10**9,
+]  # tiles of 16; float32 fits (n = 100); all just fits; all fits
+
+
+def laplace(x1, x2=None):
+    """A user's kernel: plain jnp, as they would write it."""
+    x2 = x1 if x2 is None else x2
+    square = jnp.sum((x1[:, None, :] - x2[None, :, :]) ** 2, axis=-1)
+    return jnp.exp(-jnp.sqrt(square) / 2)
+
+
+def sample(n=100, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)), rng.standard_normal((n, 3))
+
+
+def dense(x):
+    return np.exp(-np.sqrt(np.sum((x[:, None] - x[None]) ** 2, axis=-1)) / 2)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("n", [1, 16, 17, 100])
+def test_products_entries_and_diagonal_are_those_of_the_dense_matrix(n, memory):
+    x, V = sample(n)
+    H, K = operator(laplace, x, memory=memory), dense(x)
+    assert H.shape == (n, n)
+    np.testing.assert_allclose(H.matmat(V), K @ V, atol=1e-12)
+    np.testing.assert_allclose(H.matvec(V[:, 0]), K @ V[:, 0], atol=1e-12)
+    np.testing.assert_allclose(H.diagonal(), np.diagonal(K), atol=1e-14)
+    assert H.matmat(V).dtype == H.diagonal().dtype == np.float64
+
+
+def test_blocks_are_taken_by_slice_number_or_list():
+    x, _ = sample(30)
+    H, K = operator(laplace, x), dense(x)
+    rows, columns = [3, 1, 29], slice(5, 20)
+    np.testing.assert_allclose(H.block(rows, columns), K[rows][:, columns], atol=1e-14)
+    np.testing.assert_allclose(H.block(np.array([2]), [2]), K[[2]][:, [2]], atol=1e-14)
+    np.testing.assert_allclose(H.take([4, 2]).dense(), K[np.ix_([4, 2], [4, 2])], atol=1e-14)
+    assert H.block(rows, columns).dtype == jnp.float64
+
+
+def test_the_dense_matrix_is_there_when_it_fits_and_refused_when_not(no_shape_checker):
+    x, _ = sample(40)
+    np.testing.assert_allclose(operator(laplace, x).dense(), dense(x), atol=1e-14)
+    with pytest.raises(ValueError, match=r"`memory` must be above 1.28e\+04 bytes"):
+        operator(laplace, x, memory=1000).dense()
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("memory", "method"),
+    list(zip(MEMORIES, ["conjugate-gradients", "float32", "cholesky", "cholesky"], strict=True)),
+)
+def test_every_memory_gives_the_same_solution(memory, method, ridge):
+    x, y = sample()
+    expected = np.linalg.solve(dense(x) + ridge * np.eye(100), y)
+    solution = operator(laplace, x, memory=memory).solve(y, ridge=ridge)
+    assert solution.method == method
+    assert solution.converged
+    assert not solution.singular
+    assert solution.residual <= 1e-10
+    np.testing.assert_allclose(solution.value, expected, rtol=1e-7, atol=1e-8)
+    assert solution.energy == pytest.approx(np.sum(y * expected), rel=1e-11)
+
+
+@pytest.mark.parametrize("method", ["cholesky", "float32", "conjugate-gradients"])
+def test_methods_agree_on_the_relu_kernel_and_report_progress(method):
+    x, y = sample(60, 5)
+    seen = []
+    H = operator(relu_gram, x, memory=10**8)
+    solution = H.solve(y[:, 0], method=method, progress=lambda k, total: seen.append((k, total)))
+    expected = np.linalg.solve(np.asarray(relu_gram(x)), y[:, 0])
+    assert solution.value.shape == (60,)
+    np.testing.assert_allclose(solution.value, expected, rtol=1e-6, atol=1e-7)
+    assert seen
+    assert all(1 <= k <= total for k, total in seen)
+
+
+def test_the_energy_is_of_second_order_in_the_residual():
+    x, y = sample()
+    exact = np.sum(y * np.linalg.solve(dense(x), y))
+    solution = operator(laplace, x, memory=2000).solve(y, tolerance=1e-4)
+    assert 1e-8 < solution.residual <= 1e-4
+    plain = np.sum(y * solution.value)
+    assert abs(solution.energy / exact - 1) < 1e-7
+    assert abs(solution.energy / exact - 1) < 0.1 * abs(plain / exact - 1)
+    assert solution.energy <= exact
+
+
+@pytest.mark.parametrize("method", ["cholesky", "float32", "conjugate-gradients"])
+def test_the_path_for_accelerators_gives_the_same(method, monkeypatch):
+    monkeypatch.setattr(Tiles, "on_host", property(lambda _: False))
+    x, y = sample()
+    H = operator(laplace, x, memory=200_000)
+    assert len(H.tiles.spans()) > 4
+    expected = np.linalg.solve(dense(x) + 0.1 * np.eye(100), y)
+    solution = H.solve(y, ridge=0.1, method=method)
+    assert solution.converged
+    assert solution.method == method
+    np.testing.assert_allclose(solution.value, expected, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(H.matmat(y), dense(x) @ y, atol=1e-12)
+    np.testing.assert_allclose(H.dense(), dense(x), atol=1e-14)
+
+
+@pytest.mark.parametrize("memory", [1, 10**9])
+def test_an_impossible_system_is_reported_with_its_parallel_rows(memory):
+    x, y = sample(30)
+    x = np.concatenate([x, x[:2]])
+    y = np.concatenate([y, -y[:2]])
+    with pytest.warns(UnlazyWarning, match="not converged.*singular: rows 30 and 31 are parallel"):
+        solution = operator(laplace, x, memory=memory).solve(y)
+    assert not solution.converged
+    assert solution.residual > 1e-3
+    assert np.all(np.isfinite(solution.value))
+
+
+def test_a_singular_but_consistent_system_is_solved():
+    x, y = sample(30)
+    x, y = np.concatenate([x, x[:2]]), np.concatenate([y, y[:2]])
+    solution = operator(laplace, x, memory=1).solve(y)
+    assert solution.converged
+    alone = np.sum(y[:30] * np.linalg.solve(dense(x[:30]), y[:30]))
+    assert solution.energy == pytest.approx(alone, rel=1e-8)
+
+
+@pytest.mark.parametrize("memory", [1, 10**9])
+def test_top_eigenvalues_are_those_of_the_dense_matrix(memory, getkey):
+    x, _ = sample()
+    eigen = operator(laplace, x, memory=memory).top_eigen(4, key=getkey())
+    values = np.linalg.eigvalsh(dense(x))[::-1]
+    np.testing.assert_allclose(eigen.values, values[:4], rtol=1e-10)
+    assert np.all(np.abs(eigen.values - values[:4]) <= eigen.errors + 1e-12)
+    assert eigen.converged
+
+
+def test_logdet_is_exact_when_it_fits_and_within_its_error_when_not(getkey):
+    # 6 standard errors from 16 probes: failure probability about 1e-4, with a fixed key.
+    x, _ = sample()
+    exact = np.linalg.slogdet(dense(x))[1]
+    assert operator(laplace, x).logdet(key=getkey()).value == pytest.approx(exact, rel=1e-12)
+    estimate = operator(laplace, x, memory=1000).logdet(key=getkey())
+    assert abs(estimate.value - exact) < 6 * estimate.standard_error
+    assert 0 < estimate.standard_error < 0.2 * abs(exact)
+    twice = operator(laplace, np.concatenate([x, x]))
+    assert twice.logdet(key=getkey()).value < -1000  # zero eigenvalues: minus infinity, or rounding
+
+
+def test_traces_are_exact_or_within_their_error(getkey):
+    # 6 standard errors, as above.
+    x, _ = sample()
+    H = operator(laplace, x, memory=1000)
+    assert H.trace(key=getkey()).value == pytest.approx(100)
+    assert H.trace(key=getkey()).standard_error == 0
+    inverse = H.trace(np.reciprocal, key=getkey())
+    exact = np.trace(np.linalg.inv(dense(x)))
+    assert abs(inverse.value - exact) < 6 * inverse.standard_error
+
+
+def test_nothing_is_rounded_to_float32_though_x64_is_off():
+    assert jnp.zeros(()).dtype == jnp.float32
+    x, y = sample(20)
+    x = 1 + 1e-9 * x  # in float32 all rows would be the same
+    solution = operator(laplace, x).solve(y, ridge=1e-3)
+    assert solution.converged
+    gap = -math.expm1(-np.linalg.norm(x[0] - x[1]) / 2)
+    entry = np.asarray(operator(laplace, x).block([0], [1]))[0, 0]
+    assert 1 - entry == pytest.approx(gap, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (functools.partial(relu_gram, dtype="float32"), "`kernel` must give float64"),
+        (lambda x1, _=None: x1 @ x1.T, r"`kernel` must give an array of shape \(2, 1\)"),
+        (lambda x1, _=None: jnp.sum(x1, axis=1), r"got shape \(2,\)"),
+    ],
+)
+def test_a_kernel_that_does_not_fit_is_named(kernel, message):
+    with pytest.raises(ValueError, match=message):
+        operator(kernel, np.eye(4))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda H: H.solve(np.ones(3)), r"`y` must have shape \(4,\) or \(4, c\)"),
+        (lambda H: H.solve(np.ones(4), ridge=-1.0), "`ridge` must be >= 0"),
+        (lambda H: H.solve(np.ones(4), tolerance=0.0), "`tolerance` must be a positive"),
+        (lambda H: H.solve(np.ones(4), method="choleski"), "Did you mean 'cholesky'"),
+        (lambda H: H.top_eigen(5, key=jr.key(0)), "`k` must be at most n=4"),
+        (lambda H: H.matvec(np.full(4, np.nan)), "`v` must be finite"),
+    ],
+)
+def test_bad_arguments_are_named(call, message, no_shape_checker):
+    with pytest.raises(ValueError, match=message):
+        call(operator(laplace, np.eye(4)))
+
+
+@pytest.mark.parametrize("x", [np.zeros((0, 2)), np.ones(3), np.array([[np.nan]])])
+def test_bad_inputs_are_named(x, no_shape_checker):
+    with pytest.raises(ValueError, match="`x` must"):
+        operator(laplace, x)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+
+from unlazy.kernels import KernelRegression, relu_gram
+
+
+def sample(n, seed):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, 5)), rng.standard_normal((n, 2))
+
+
+@pytest.mark.parametrize("memory", [1, None])
+@pytest.mark.parametrize("ridge", [0.01, 1])
+def test_it_agrees_with_kernel_ridge_of_scikit_learn(ridge, memory):
+    x, y = sample(32, 0)
+    points, _ = sample(7, 1)
+    fitted = KernelRegression(relu_gram, ridge=ridge, memory=memory).fit(x, y)
+    peer = KernelRidge(alpha=ridge, kernel="precomputed").fit(np.asarray(relu_gram(x)), y)
+    expected = peer.predict(np.asarray(relu_gram(points, x)))
+    np.testing.assert_allclose(fitted.predict(points), expected, atol=1e-8)
+    assert fitted.predict(points).dtype == np.float64
+
+
+def test_without_a_ridge_it_interpolates_and_keeps_the_shape_of_the_labels():
+    x, y = sample(32, 2)
+    fitted = KernelRegression(relu_gram).fit(x, y[:, 0])
+    assert fitted.solution.converged
+    np.testing.assert_allclose(fitted.predict(x), y[:, 0], atol=1e-7)
+    both = KernelRegression(relu_gram).fit(x, y).predict(x[:3])
+    np.testing.assert_allclose(both, y[:3], atol=1e-7)
+
+
+def test_predictions_in_blocks_add_up(monkeypatch):
+    x, y = sample(32, 3)
+    points, _ = sample(8, 4)
+    fitted = KernelRegression(relu_gram, ridge=0.1).fit(x, y)
+    whole = fitted.predict(points)
+    monkeypatch.setattr("unlazy.kernels.regression._PREDICTION_ROWS", 4)
+    np.testing.assert_allclose(fitted.predict(points), whole, atol=1e-12)
+
+
+def test_a_negative_ridge_is_refused():
+    with pytest.raises(ValueError, match="`ridge` must be >= 0 and finite, got ridge=-1"):
+        KernelRegression(relu_gram, ridge=-1)

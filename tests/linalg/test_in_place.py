@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unlazy.linalg import DeviceCholesky, HostCholesky, cholesky_in_place
+
+
+def spd(n, seed=0):
+    A = np.random.default_rng(seed).standard_normal((n, n))
+    return A @ A.T + n * np.eye(n)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float64, 1e-13), (np.float32, 1e-5)])
+def test_factor_and_matrix_share_the_array_they_were_given(order, dtype, accuracy):
+    H = spd(50)
+    work = np.array(H, dtype, order=order)
+    factor = cholesky_in_place(work)
+    assert isinstance(factor, HostCholesky)
+    assert np.shares_memory(factor.packed, work)
+    V = np.random.default_rng(1).standard_normal((50, 3))
+    np.testing.assert_allclose(factor.matmat(V), H @ V, rtol=accuracy, atol=100 * accuracy)
+    np.testing.assert_allclose(H @ factor.solve(V), V, atol=100 * accuracy)
+    logdet = np.sum(np.log(factor.pivots()))
+    assert logdet == pytest.approx(np.linalg.slogdet(H)[1], rel=10 * accuracy)
+    assert np.min(factor.pivots()) >= np.linalg.eigvalsh(H)[0] * (1 - 1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "accuracy"), [("float64", 1e-13), ("float32", 1e-5)])
+def test_an_array_of_jax_is_used_up_and_factorised_in_its_own_precision(dtype, accuracy):
+    H = spd(30)
+    with jax.enable_x64(True):
+        work = jnp.asarray(H, dtype)
+    factor = cholesky_in_place(work)
+    assert isinstance(factor, DeviceCholesky)
+    assert work.is_deleted()
+    assert factor.L.dtype == dtype
+    V = np.ones((30, 2))
+    np.testing.assert_allclose(H @ factor.solve(V), V, atol=100 * accuracy)
+    np.testing.assert_allclose(
+        np.sum(np.log(factor.pivots())), np.linalg.slogdet(H)[1], rtol=10 * accuracy
+    )
+
+
+@pytest.mark.parametrize("block", [1, 7, 50])
+def test_blocks_of_any_width_give_the_same(block, monkeypatch):
+    monkeypatch.setattr("unlazy.linalg.in_place._BLOCK", block)
+    H, V = spd(50), np.random.default_rng(1).standard_normal((50, 3))
+    factor = cholesky_in_place(H.copy())
+    assert isinstance(factor, HostCholesky)
+    np.testing.assert_allclose(np.tril(factor.packed), np.linalg.cholesky(H), atol=1e-12)
+    np.testing.assert_allclose(factor.matmat(V), H @ V, atol=1e-11)
+    np.testing.assert_allclose(factor.solve(V), np.linalg.solve(H, V), atol=1e-13)
+
+
+def test_an_indefinite_matrix_has_no_factor():
+    assert cholesky_in_place(np.diag([1.0, -1.0])) is None
+    with jax.enable_x64(True):
+        assert cholesky_in_place(jnp.diag(jnp.array([1.0, -1.0]))) is None
+
+
+def test_one_by_one():
+    factor = cholesky_in_place(np.array([[4.0]]))
+    assert isinstance(factor, HostCholesky)
+    assert factor.solve(np.array([[2.0]])) == 0.5
+    assert factor.matmat(np.array([[2.0]])) == 8
