@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Target functions made of powers of linear forms, as the learnability theorem speaks of them."""
+
+import math
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int
+
+from unlazy.bounds.patterns import Inputs
+from unlazy.checks import check_count, check_finite
+
+_SMALL = 1e-18  # relative size at which the series of a function is cut
+
+
+class Powers(NamedTuple):
+    r"""The sum over j of $\alpha_j (\beta_j^\top x)^{p_j}$."""
+
+    alpha: Float64[np.ndarray, " q"]
+    beta: Float64[np.ndarray, "q d"]
+    p: Int[np.ndarray, " q"]
+
+
+@runtime_checkable
+class TargetFunction(Protocol):
+    """A function on the unit sphere that is a sum of powers of linear forms."""
+
+    def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
+        """Its values at the rows of `x`: labels."""
+        ...
+
+    def powers(self) -> Powers:
+        """Its terms."""
+        ...
+
+
+class Power(eqx.Module):
+    r"""A power of a linear form.
+
+    $$g(x) = \alpha (\beta^\top x)^p$$
+
+    Source: AR-19, arXiv:1901.08584 Theorem 6.1.
+
+    Example:
+        >>> print(Power(2.0, np.array([1.0, 3.0]), 2)(np.eye(2)))
+        [ 2. 18.]
+    """
+
+    alpha: int | float
+    beta: Float[Array | np.ndarray, " d"]
+    p: int
+
+    def __check_init__(self):
+        check_finite(self.alpha, "alpha")
+        _check_vector(self.beta)
+        check_count(self.p, "p", least=0)
+        if self.p == 0:
+            raise ValueError(
+                f"`p` must be an integer >= 1, got p={self.p}. "
+                "Use Constant for a constant function."
+            )
+
+    def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
+        """Its values at the rows of `x`."""
+        return self.alpha * _linear_form(x, self.beta) ** self.p
+
+    def powers(self) -> Powers:
+        """The one term."""
+        beta = np.asarray(self.beta, np.float64)[None, :]
+        return Powers(np.array([float(self.alpha)]), beta, np.array([self.p]))
+
+
+class QuadraticForm(eqx.Module):
+    r"""A quadratic form, with `A` symmetric.
+
+    $$g(x) = x^\top A x = \sum_k a_k (v_k^\top x)^2$$
+
+    Source: AR-19e, arXiv:1901.08584 Example 6.2.
+
+    Example:
+        >>> print(QuadraticForm(np.diag([2.0, -1.0]))(np.eye(2)))
+        [ 2. -1.]
+    """
+
+    A: Float[Array | np.ndarray, "d d"]
+
+    def __check_init__(self):
+        A = np.asarray(self.A, np.float64)
+        if A.ndim != 2 or A.shape[0] != A.shape[1] or not np.allclose(A, A.T):
+            raise ValueError(
+                f"`A` must be a symmetric (d, d) matrix, got A.shape={A.shape}. "
+                "Pass (A + A.T) / 2, which is the same function."
+            )
+        check_finite(self.A, "A")
+
+    def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
+        """Its values at the rows of `x`."""
+        x = np.asarray(x, np.float64)
+        return np.einsum("ni,ij,nj->n", x, np.asarray(self.A, np.float64), x)
+
+    def powers(self) -> Powers:
+        """One square for each eigenvector of `A`."""
+        values, vectors = np.linalg.eigh(np.asarray(self.A, np.float64))
+        return Powers(values, vectors.T, np.full(len(values), 2))
+
+
+class Cosine(eqx.Module):
+    r"""The cosine of a linear form, less one.
+
+    $$g(x) = \cos(\beta^\top x) - 1 = \sum_{j \ge 1} \frac{(-1)^j}{(2j)!} (\beta^\top x)^{2j}$$
+
+    Source: AR-19f, arXiv:1901.08584 Example 6.3; without the constant, for which add `Constant`.
+
+    Example:
+        >>> print(Cosine(np.array([np.pi, 0.0]))(np.eye(2)))
+        [-2.  0.]
+    """
+
+    beta: Float[Array | np.ndarray, " d"]
+
+    def __check_init__(self):
+        _check_vector(self.beta)
+
+    def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
+        """Its values at the rows of `x`."""
+        return np.cos(_linear_form(x, self.beta)) - 1
+
+    def powers(self) -> Powers:
+        """The terms of its series, until they no longer matter."""
+        return _even_series(self.beta, lambda j: (-1) ** j / math.factorial(2 * j))
+
+
+class Arctan(eqx.Module):
+    r"""The smooth function $z \arctan(z/2)$ of a linear form $z = \beta^\top x$, $\|\beta\| < 2$.
+
+    $$g(x) = z \arctan(z/2) = \sum_{j \ge 1} \frac{(-1)^{j-1} 2^{1-2j}}{2j-1} z^{2j}$$
+
+    Source: AR-19g, arXiv:1901.08584 Example 6.4 (there for norms up to 1).
+
+    Example:
+        >>> print(Arctan(np.array([1.0, 0.0]))(np.eye(2)))
+        [0.46364761 0.        ]
+    """
+
+    beta: Float[Array | np.ndarray, " d"]
+
+    def __check_init__(self):
+        _check_vector(self.beta)
+        norm = float(np.linalg.norm(np.asarray(self.beta, np.float64)))
+        if norm > 1.99:  # at 2 the series no longer converges
+            raise ValueError(
+                f"`beta` must have a norm of at most 1.99, got a norm of {norm:.6g}. "
+                "Beyond 2 the function has no power series."
+            )
+
+    def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
+        """Its values at the rows of `x`."""
+        z = _linear_form(x, self.beta)
+        return z * np.arctan(z / 2)
+
+    def powers(self) -> Powers:
+        """The terms of its series, until they no longer matter."""
+        return _even_series(self.beta, lambda j: (-1) ** (j - 1) * 2.0 ** (1 - 2 * j) / (2 * j - 1))
+
+
+class Constant(eqx.Module):
+    r"""A constant function on the unit sphere in `d` dimensions.
+
+    $$g(x) = c = c\, x^\top I x$$
+
+    The kernel has no constant term: on the sphere the function is a quadratic form.
+
+    Source: AR-19h, after arXiv:1901.08584 Example 6.2.
+
+    Example:
+        >>> print(Constant(1.0, d=3)(np.eye(3)))
+        [1. 1. 1.]
+    """
+
+    value: int | float
+    d: int
+
+    def __check_init__(self):
+        check_finite(self.value, "value")
+        check_count(self.d, "d")
+
+    def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
+        """Its values at the rows of `x`."""
+        return np.full(np.shape(x)[0], float(self.value))
+
+    def powers(self) -> Powers:
+        """One square for each coordinate."""
+        return QuadraticForm(self.value * np.eye(self.d)).powers()
+
+
+def _check_vector(beta) -> None:
+    if np.ndim(beta) != 1 or np.size(beta) == 0:
+        raise ValueError(f"`beta` must have shape (d,), got beta.shape={np.shape(beta)}.")
+    check_finite(beta, "beta")
+
+
+def _linear_form(x: Inputs, beta) -> Float64[np.ndarray, " n"]:
+    return np.asarray(x, np.float64) @ np.asarray(beta, np.float64)
+
+
+def _even_series(beta, coefficient) -> Powers:
+    """The even series with these coefficients, cut where the terms of its bound are negligible."""
+    beta = np.asarray(beta, np.float64)
+    b = float(np.linalg.norm(beta))
+    alpha, largest, j = [], 0.0, 0
+    while True:
+        j += 1
+        alpha.append(float(coefficient(j)))
+        # What the paper's bound adds for this degree; the sharp ones add less.
+        size = 2 * j * abs(alpha[-1]) * b ** (2 * j)
+        largest = max(largest, size)
+        if size <= _SMALL * largest or size == 0:
+            break
+    return Powers(np.array(alpha), np.tile(beta, (j, 1)), 2 * np.arange(1, j + 1))
