@@ -8,7 +8,7 @@ import importlib
 
 from unlazy.experiments import Experiment
 
-_FIGURES = ("arora2019/figure1",)
+_FIGURES = ("arora2019/figure1", "arora2019/figure2")
 
 
 def names() -> tuple[str, ...]:

@@ -8,14 +8,8 @@ from unlazy import data
 from unlazy.experiments import run_experiment
 from unlazy.papers.arora2019 import figure1
 from unlazy.papers.arora2019.figure1.claims import deviation
-from unlazy.papers.arora2019.figure1.config import (
-    LABELS,
-    Config,
-    Network,
-    Problem,
-    Spectrum,
-    Training,
-)
+from unlazy.papers.arora2019.figure1.config import LABELS, Config, Spectrum, Training
+from unlazy.papers.arora2019.problems import Network, Problem
 
 
 def quiet(done, total):
@@ -119,4 +113,4 @@ def test_the_paper_preset_has_the_sizes_of_the_paper():
     assert isinstance(config, Config)
     assert (config.n, config.network.width, config.network.steps) == (10_000, 10_000, 5000)
     assert (config.network.init_scale, config.network.learning_rate) == (1e-2, 1e-3)
-    assert config.datasets == ("mnist", "cifar10")
+    assert config.datasets.names == ("mnist", "cifar10")

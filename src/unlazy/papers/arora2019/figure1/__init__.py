@@ -11,9 +11,10 @@ eigenvalue, scaled to the norm of the other labels (the paper leaves it at norm 
 
 from unlazy.experiments import Experiment, Preset
 from unlazy.papers.arora2019.figure1.claims import claims
-from unlazy.papers.arora2019.figure1.config import NAME, VERSION, Config, Network, cells, notes
+from unlazy.papers.arora2019.figure1.config import NAME, VERSION, Config, cells, notes
 from unlazy.papers.arora2019.figure1.plot import plot
 from unlazy.papers.arora2019.figure1.run import run
+from unlazy.papers.arora2019.problems import DataSets, Network
 
 EXPERIMENT = Experiment(
     name=NAME,
@@ -21,23 +22,22 @@ EXPERIMENT = Experiment(
     version=VERSION,
     presets={
         "smoke": Preset(
-            Config(("digits",), 60, Network(4096, "antisymmetric", 1.0, None, 30)),
+            Config(DataSets(("digits",)), 60, Network(4096, "antisymmetric", 1.0, None, 30)),
             about="digits, n = 60, m = 4096, 30 steps",
             takes="seconds",
         ),
         "quick": Preset(
             Config(
-                ("mnist", "cifar10"),
+                DataSets(("mnist", "cifar10"), fallback="digits"),
                 200,
                 Network(8000, "antisymmetric", 1.0, None, 1000),
-                fallback="digits",
             ),
             about="what data is there, n = 200, m = 8000, lazy initialisation, 1000 steps",
             takes="under a minute on two cores",
         ),
         "lazy": Preset(
             Config(
-                ("mnist", "cifar10"),
+                DataSets(("mnist", "cifar10")),
                 10_000,
                 Network(10_000, "antisymmetric", 1.0, 1e-3, 5000),
                 off_prediction=("cifar10",),
@@ -47,7 +47,7 @@ EXPERIMENT = Experiment(
         ),
         "paper": Preset(
             Config(
-                ("mnist", "cifar10"),
+                DataSets(("mnist", "cifar10")),
                 10_000,
                 Network(10_000, "gaussian", 1e-2, 1e-3, 5000),
                 off_prediction=("mnist", "cifar10"),

@@ -1,34 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 1 is made of: its problems, its network, and the cells that they give."""
+"""What Figure 1 is made of, and the cells that this gives."""
 
 from dataclasses import dataclass
 
-from unlazy import data
 from unlazy.experiments import Cell
+from unlazy.papers.arora2019.problems import DataSets, Network, Problem
 
 NAME, VERSION = "arora2019/figure1", 1
 LABELS = ("true", "random", "worst")
-CENTERED = ("cifar10",)  # raw pixels would put the paper's step of 1e-3 above 2/lambda_max
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The first two classes of a data set, `n` samples, unit norm."""
-
-    dataset: str
-    n: int
-    fingerprint: str  # of the files, since copies of a data set differ
-
-
-@dataclass(frozen=True)
-class Network:
-    """The network and how it is trained."""
-
-    width: int
-    init: str
-    init_scale: float
-    learning_rate: float | None  # None: 1/lambda_max
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -51,19 +30,13 @@ class Training:
 class Config:
     """The whole figure."""
 
-    datasets: tuple[str, ...]
+    datasets: DataSets
     n: int
     network: Network
-    fallback: str | None = None  # for data sets that are not on this machine
     off_prediction: tuple[str, ...] = ()  # data sets recorded as leaving the lazy regime
 
     def problems(self) -> list[Problem]:
-        return [Problem(name, self.n, data.fingerprint(name)) for name in self.found()]
-
-    def found(self) -> tuple[str, ...]:
-        if self.fallback is None:
-            return self.datasets
-        return tuple(filter(data.available, self.datasets)) or (self.fallback,)
+        return self.datasets.problems(self.n)
 
 
 def cells(config: Config) -> list[Cell]:
@@ -81,11 +54,4 @@ def _cell(config: Spectrum | Training, label: str) -> Cell:
 
 
 def notes(config: Config) -> list[str]:
-    missing = [name for name in config.datasets if name not in config.found()]
-    if not missing:
-        return []
-    used = " and ".join(config.found())
-    return [
-        f"{' and '.join(missing)} not found on this machine: using {used}. Point UNLAZY_DATA at a "
-        "folder that holds the data, or run the paper preset, which downloads it."
-    ]
+    return config.datasets.notes()

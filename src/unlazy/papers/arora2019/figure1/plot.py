@@ -9,12 +9,12 @@ from unlazy.experiments import Results
 from unlazy.experiments.figures import COLORS
 from unlazy.papers.arora2019.figure1.claims import panels_of
 from unlazy.papers.arora2019.figure1.config import LABELS, Config
+from unlazy.papers.arora2019.problems import SHOWN
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-_SHOWN = {"mnist": "MNIST 0/1", "cifar10": "CIFAR-10 planes/cars", "digits": "digits 0/1"}
 _DARK = ("#00304d", "#662c00", "#003d2b")  # the prediction, over the curve of the same colour
 
 
@@ -44,7 +44,7 @@ def _plot_curves(ax: "matplotlib.axes.Axes", panel: dict[str, Any], config: Conf
         xlabel="step (the start at 1/2)",
         ylabel="training loss / initial loss",
     )
-    ax.set_title(f"{_SHOWN[panel['problem'].dataset]}, n = {config.n}, m = {config.network.width}")
+    ax.set_title(f"{SHOWN[panel['problem'].dataset]}, n = {config.n}, m = {config.network.width}")
     ax.legend(loc="lower left")
 
 

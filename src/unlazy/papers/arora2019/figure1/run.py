@@ -8,16 +8,14 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import optax
 
 from unlazy import data
 from unlazy.dynamics import KernelDynamics
 from unlazy.experiments import CellResult, Progress
 from unlazy.kernels import relu_gram
 from unlazy.linalg import Eigen, eigh
-from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.papers.arora2019.figure1.config import CENTERED, LABELS, Problem, Spectrum, Training
-from unlazy.train import History, SquaredError, fit, gram_descent
+from unlazy.papers.arora2019.figure1.config import LABELS, Spectrum, Training
+from unlazy.papers.arora2019.problems import Problem, train
 
 
 def run(config: Spectrum | Training, *, seed: int, progress: Progress) -> CellResult:
@@ -30,14 +28,7 @@ def run(config: Spectrum | Training, *, seed: int, progress: Progress) -> CellRe
 
 @functools.lru_cache(maxsize=1)  # shared by the four cells of a data set
 def _decompose(problem: Problem, seed: int) -> tuple[data.Task, Eigen]:
-    task = data.load(
-        problem.dataset,
-        classes=(0, 1),
-        n_train=problem.n,
-        n_test=1,
-        center=problem.dataset in CENTERED,
-        key=jr.key(seed),
-    )
+    task = problem.load(n_test=1, seed=seed)
     return task, eigh(relu_gram(task.x_train))
 
 
@@ -68,13 +59,18 @@ def _spectrum(config: Spectrum, *, seed: int) -> CellResult:
 def _training(config: Training, *, seed: int, progress: Progress) -> CellResult:
     task, eigen = _decompose(config.problem, seed)
     spec, x = config.network, task.x_train
-    net = TwoLayer(x.shape[1], spec.width, init=spec.init, init_scale=spec.init_scale)
-    start = net.init(key=jr.fold_in(jr.key(seed), 3))
+    net, start = spec.build(x.shape[1], seed=seed)
     y = _labels(config.labels, config.problem, seed=seed)
     resid0 = y - np.asarray(net(start, x), np.float64)
     flow = KernelDynamics.from_eigen(eigen, resid0, learning_rate=spec.learning_rate)
-    history = _train(
-        net, start, x, jnp.asarray(y, x.dtype), flow.learning_rate, spec.steps, progress
+    history = train(
+        net,
+        start,
+        x,
+        jnp.asarray(y, x.dtype),
+        learning_rate=flow.learning_rate,
+        steps=spec.steps,
+        progress=progress,
     )
     moved = history.params.W - start.W
     flips = net.preactivations(history.params, x) >= 0
@@ -95,28 +91,3 @@ def _training(config: Training, *, seed: int, progress: Progress) -> CellResult:
         "rho": np.float64(flow.movement(math.inf) / (spec.init_scale * math.sqrt(spec.width))),
     }
     return CellResult(table, {name: np.asarray(value) for name, value in summary.items()})
-
-
-def _train(
-    net: TwoLayer,
-    start: TwoLayerParams,
-    x: jax.Array,
-    y: jax.Array,
-    learning_rate: float,
-    steps: int,
-    progress: Progress,
-) -> History:
-    n, d = x.shape
-    if n < 2 * d:  # where the products in Gram space are the smaller ones
-        return gram_descent(
-            net, start, x, y, learning_rate=learning_rate, steps=steps, progress=progress
-        )
-    loss, optimizer = SquaredError(net), _sgd(learning_rate)
-    return fit(
-        loss, start, (x, y), optimizer=optimizer, steps=steps, trained="hidden", progress=progress
-    )
-
-
-@functools.cache  # one optimiser object for the three label sets, so that they compile once
-def _sgd(learning_rate: float) -> optax.GradientTransformation:
-    return optax.sgd(learning_rate)
