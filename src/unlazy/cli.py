@@ -105,6 +105,36 @@ def run(
 
 
 @app.command()
+def measure(
+    file: Annotated[Path, typer.Argument(help="An .npz, .csv or .parquet file.")],
+    x: Annotated[str, typer.Option(help="Input array, or columns joined by commas.")] = "",
+    y: Annotated[str, typer.Option(help="Array or column of the labels.")] = "y",
+    task: Annotated[str, typer.Option(help="classify, regress, or auto by the labels.")] = "auto",
+    normalize: Annotated[bool, typer.Option(help="Scale rows to unit norm.")] = True,
+    rows: Annotated[int, typer.Option(help="Use at most this many rows.")] = 5000,
+    top: Annotated[int, typer.Option(help="How many of the costliest rows to name.")] = 10,
+    out: Out = Path("runs"),
+    as_json: Json = False,
+) -> int:
+    """Measure your own data: how hard are its labels, and which rows make them so?"""
+    from unlazy import measure as room
+    from unlazy.experiments import rendering, save_figure
+
+    table = room.read_table(file, x=[name for name in x.split(",") if name], y=y)
+    try:
+        report = room.measure(table.x, table.y, task=task, normalize=normalize, most_rows=rows)  # pyright: ignore[reportArgumentType]  # `task` is checked there
+    except ValueError as error:
+        raise UnlazyError(f"'{file}': {error}") from error
+    figures = save_figure(room.plot_report(report), out / "measure", file.stem)
+    content = report.to_dict(top) | {"figures": [str(path) for path in figures]}
+    if as_json:
+        _print_json(content)
+    else:
+        rendering.show_measure(_console(), content, rows_given=len(table.x))
+    return 0
+
+
+@app.command()
 def doctor(out: Out = Path("runs"), as_json: Json = False) -> int:
     """Show versions, devices, precision and the data sets found, and check that float64 works."""
     from unlazy.experiments import rendering

@@ -18,7 +18,7 @@ SOURCE = Path(unlazy.__file__).parent
 ROOMS = (
     *("errors", "checks", "special", "linalg", "activations", "data", "nets", "taylor", "kernels"),
     *("dynamics", "bounds", "escape", "construct", "landscape", "train", "diagnose"),
-    *("estimators", "experiments", "papers", "cli", "__main__"),
+    *("estimators", "experiments", "measure", "papers", "cli", "__main__"),
 )
 PACKAGES = [
     info.name for info in pkgutil.iter_modules([str(SOURCE)]) if info.name not in ("__main__",)
