@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help run test test-all check format bench docs clean
+.PHONY: help run test test-all check format bench bench-peers docs clean
 
 help:  ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"unlazy needs Python 3.11 or newer, found {v.major}.{v.minor}: call make PYTHON=python3.12")'
@@ -48,9 +48,12 @@ format: $(VENV)/.test  ## apply formatting and the lint fixes that are safe
 bench: $(VENV)/.test  ## speed, as ratios against limits
 	$(BIN)/python -m benchmarks
 
+bench-peers: $(VENV)/.test  ## speed and memory against neural-tangents and PyTorch, in environments of their own
+	$(BIN)/python -m benchmarks.peers
+
 docs: $(VENV)/.docs  ## build the documentation into site/
 	$(BIN)/zensical build --clean
 
 clean:  ## remove everything that these targets made, the stored runs too
-	rm -rf $(VENV) site dist build runs .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) .peers site dist build runs .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
