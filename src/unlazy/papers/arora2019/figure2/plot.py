@@ -31,15 +31,15 @@ def _plot_measure(ax: "matplotlib.axes.Axes", panel: Panel) -> None:
     ax.axhline(1, color="black", lw=0.8, ls=":")
     ax.annotate("as a bound, empty above", (1, 1), ha="right", va="bottom", fontsize=8)
     ax.set(xlabel="share of random labels", ylabel="sqrt(2 y' H^-1 y / n)", ylim=(0, None))
-    ax.set_title(f"{SHOWN[panel.problem.dataset]}, n = {panel.problem.n}: complexity measure")
+    ax.set_title(f"{SHOWN[panel.problem.dataset]}, n = {panel.problem.n}: measure")
 
 
 def _plot_errors(ax: "matplotlib.axes.Axes", panel: Panel, config: Config) -> None:
-    for name, shown, color in (("l1", "l1 loss", COLORS[0]), ("error", "error", COLORS[1])):
+    for name, color in (("l1", COLORS[0]), ("error", COLORS[1])):
         kernel, network = panel.kernel, panel.network
-        ax.plot(kernel["fraction"], kernel[name], color=color, ls="-", label=f"{shown}, kernel")
-        label = f"{shown}, network of width {config.network.width}"
+        ax.plot(kernel["fraction"], kernel[name], color=color, ls="-", label=f"{name}, kernel")
+        label = f"{name}, network"
         ax.plot(network["fraction"], network[name], color=color, ls="--", marker="s", label=label)
-    ax.set(xlabel="share of random labels", ylabel="on the test set", ylim=(0, None))
-    ax.set_title("test l1 loss and error")
-    ax.legend(loc="upper left")
+    ax.set(xlabel="share of random labels", ylabel="l1 loss, error", ylim=(0, 1.4))
+    ax.set_title(f"test set; network of width {config.network.width}")
+    ax.legend(loc="upper left", ncols=2)
