@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
                 Network(1000, "gaussian", 0.01, None, 2500),
             ),
             about="what data is there, n = 500, m = 1000, 2500 steps",
-            takes="about a minute on two cores",
+            takes="about a minute and a half on two cores",
         ),
         "paper": Preset(
             Config(DataSets(_BOTH), 10_000, 2000, Network(10_000, "gaussian", 0.01, 1e-3, 5000)),

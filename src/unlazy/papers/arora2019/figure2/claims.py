@@ -81,4 +81,5 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     """Spearman's: the correlation of the ranks, ties sharing theirs."""
     from scipy.stats import rankdata  # here, because importing it takes a second
 
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
+    # One swap among five is 0.9 exactly, which rounding must not put below a threshold of 0.9.
+    return round(float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]), 12)
