@@ -5,7 +5,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unlazy import bounds, construct, data, dynamics, kernels, nets, train
+    from unlazy import bounds, construct, data, dynamics, kernels, losses, nets, train
     from unlazy.activations import Activation, activation, polynomial
 
 __version__ = "0.1.0"
@@ -18,6 +18,7 @@ __all__ = [
     "data",
     "dynamics",
     "kernels",
+    "losses",
     "nets",
     "polynomial",
     "train",

@@ -35,9 +35,12 @@ def test_gaussian_init_has_the_stated_moments(getkey):
     assert params.W.shape == (400, 10)
 
 
-def test_antisymmetric_init_gives_zero_output_up_to_rounding(getkey):
-    net = TwoLayer(20, 1000, init="antisymmetric", init_scale=5.0)
+@pytest.mark.parametrize("init", ["antisymmetric", "symmetric"])
+def test_paired_inits_give_zero_output_up_to_rounding(init, getkey):
+    net = TwoLayer(20, 1000, init=init, init_scale=5.0)
     params = net.init(key=getkey())
+    if init == "symmetric":  # BL-3: which half has which sign is fixed
+        np.testing.assert_array_equal(params.a[:500], 1.0)
     np.testing.assert_array_equal(params.W[:500], params.W[500:])
     np.testing.assert_array_equal(params.a[:500], -params.a[500:])
     out = net(params, data.sphere(30, 20, key=getkey()))
@@ -85,6 +88,7 @@ def test_partition_splits_and_combine_restores(getkey):
         ({"inputs": 0, "width": 4}, "`inputs` must be an integer >= 1"),
         ({"inputs": 3, "width": 0}, "`width` must be an integer >= 1"),
         ({"inputs": 3, "width": 5, "init": "antisymmetric"}, "`width` must be even"),
+        ({"inputs": 3, "width": 5, "init": "symmetric"}, "`width` must be even"),
         ({"inputs": 3, "width": 4, "init": "gausian"}, "Did you mean 'gaussian'"),
         ({"inputs": 3, "width": 4, "init_scale": 0.0}, "`init_scale` must be a positive number"),
         ({"inputs": 3, "width": 4, "activation": "rellu"}, "Did you mean 'relu'"),

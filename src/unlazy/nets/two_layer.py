@@ -40,8 +40,10 @@ class TwoLayer(eqx.Module):
       $a_r$, so that the initial output is exactly zero. Needs an even width. Use it whenever theory
       is compared with training: a small $\kappa$ would also shrink the output, but makes the
       network leave the lazy regime.
+    - "symmetric": as "antisymmetric", with $a_r = +1$ in the first half and $-1$ in the second. For
+      inputs of norm $B_x$ take $\kappa = 1/B_x$, so that $w_r^\top x$ has variance 1.
 
-    Source: AR-1, AR-2 and AR-2b, arXiv:1901.08584 eq. (1).
+    Source: AR-1, AR-2 and AR-2b, arXiv:1901.08584 eq. (1); BL-2 and BL-3, arXiv:1910.01619.
 
     Example:
         >>> net = TwoLayer(inputs=3, width=8, init="antisymmetric")
@@ -67,9 +69,9 @@ class TwoLayer(eqx.Module):
         check_count(width, "width")
         check_name(init, _INITS, "init")
         check_positive(init_scale, "init_scale")
-        if init == "antisymmetric" and width % 2:
+        if init in _PAIRED and width % 2:
             raise ValueError(
-                f"`width` must be even for init='antisymmetric', got width={width}. "
+                f"`width` must be even for init={init!r}, got width={width}. "
                 f"Use width={width + 1}."
             )
         self.inputs, self.width = int(inputs), int(width)
@@ -124,8 +126,16 @@ def _antisymmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
     return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([half.a, -half.a]))
 
 
-# The other papers' initialisations (symmetric, sphere, learner) take their place here.
+def _symmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
+    half = _gaussian(net, key, net.width // 2)
+    ones = jnp.ones_like(half.a)
+    return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([ones, -ones]))
+
+
+# The other papers' initialisations (sphere, learner) take their place here.
 _INITS: dict[str, Callable[..., TwoLayerParams]] = {
     "gaussian": _gaussian,
     "antisymmetric": _antisymmetric,
+    "symmetric": _symmetric,
 }
+_PAIRED = ("antisymmetric", "symmetric")  # each neuron of the first half has a twin

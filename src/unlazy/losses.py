@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses of one prediction and one label, with their derivatives and the bounds on them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from unlazy.checks import check_name
+
+Values = Float[Array, "*shape"]
+
+
+@dataclass(frozen=True)
+class PointwiseLoss:
+    r"""A loss $\ell(z, y)$ of a prediction `z` and a label `y`, convex and smooth in `z`.
+
+    `derivatives` holds $\ell, \ell', \ell'', \ell'''$, all with respect to `z`, in closed form.
+    `lipschitz`, `curvature` and `jerk` bound $|\ell'|$, $\ell''$ and $|\ell'''|$ over all `z` and
+    `y`; `inf` where there is no bound. Two losses of one name are equal.
+
+    Source: BL-5, arXiv:1910.01619 section 2.
+    """
+
+    name: str
+    lipschitz: float
+    curvature: float
+    jerk: float
+    derivatives: tuple[Callable[[Values, Values], Values], ...] = field(compare=False, repr=False)
+
+    def __call__(self, z: Values, y: Values) -> Values:
+        """The loss of each prediction."""
+        return self.derivatives[0](z, y)
+
+    def derivative(self, order: int) -> Callable[[Values, Values], Values]:
+        """The derivative of that order, up to 3, with respect to the prediction."""
+        if order not in range(len(self.derivatives)):
+            raise ValueError(f"`order` must be from 0 to 3, got order={order}.")
+        return self.derivatives[order]
+
+
+def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
+    r"""The loss of that name; a loss is returned unchanged.
+
+    - "logistic": $\log(1 + e^{-yz})$, for labels $\pm 1$.
+    - "pseudo-huber": $\sqrt{1 + (z - y)^2} - 1$, quadratic near the label and linear far from it.
+    - "squared": $\frac12 (z - y)^2$, not Lipschitz: outside what the paper's theory covers.
+
+    Source: BL-5, arXiv:1910.01619 section 2.
+
+    Args:
+        loss: a name, or a loss.
+
+    Raises:
+        UnknownNameError: there is no such loss.
+
+    Example:
+        >>> logistic = pointwise("logistic")
+        >>> print(logistic(jnp.zeros(2), jnp.array([1.0, -1.0])))
+        [0.6931472 0.6931472]
+    """
+    if isinstance(loss, PointwiseLoss):
+        return loss
+    check_name(loss, _LOSSES, "loss")
+    return _LOSSES[loss]
+
+
+def _logistic_1(z: Values, y: Values) -> Values:
+    return -y * jax.nn.sigmoid(-y * z)
+
+
+def _logistic_2(z: Values, y: Values) -> Values:
+    return y**2 * jax.nn.sigmoid(y * z) * jax.nn.sigmoid(-y * z)
+
+
+def _logistic_3(z: Values, y: Values) -> Values:
+    p = jax.nn.sigmoid(y * z)
+    return y**3 * p * jax.nn.sigmoid(-y * z) * (1 - 2 * p)
+
+
+def _pseudo_huber(z: Values, y: Values) -> Values:
+    u = z - y
+    # Not sqrt(1 + u^2) - 1, which cancels near the label.
+    return u**2 / (1 + jnp.hypot(jnp.ones_like(u), u))
+
+
+def _pseudo_huber_1(z: Values, y: Values) -> Values:
+    u = z - y
+    return u / jnp.hypot(jnp.ones_like(u), u)
+
+
+def _pseudo_huber_2(z: Values, y: Values) -> Values:
+    return (1 + (z - y) ** 2) ** -1.5
+
+
+def _pseudo_huber_3(z: Values, y: Values) -> Values:
+    u = z - y
+    return -3 * u * (1 + u**2) ** -2.5
+
+
+_LOSSES = {
+    "logistic": PointwiseLoss(
+        # sup |l'''| is at p = 1/2 +- 1/sqrt(12).
+        *("logistic", 1.0, 1 / 4, 1 / (6 * 3**0.5)),
+        (lambda z, y: jax.nn.softplus(-y * z), _logistic_1, _logistic_2, _logistic_3),
+    ),
+    "pseudo-huber": PointwiseLoss(
+        # sup |l'''| = 3 u (1 + u^2)^-5/2 is at u = 1/2.
+        *("pseudo-huber", 1.0, 1.0, 1.5 * 1.25**-2.5),
+        (_pseudo_huber, _pseudo_huber_1, _pseudo_huber_2, _pseudo_huber_3),
+    ),
+    "squared": PointwiseLoss(
+        *("squared", float("inf"), 1.0, 0.0),
+        (
+            lambda z, y: (z - y) ** 2 / 2,
+            lambda z, y: z - y,
+            lambda z, y: jnp.ones_like(z - y),
+            lambda z, y: jnp.zeros_like(z - y),
+        ),
+    ),
+}
