@@ -48,8 +48,8 @@ def test_a_shift_is_added_to_the_result_of_its_step():
 
 def test_a_weight_over_few_positions_keeps_its_factors_and_a_convolution_does_not(networks):
     _, arrays, x, recipe = recipe_of(networks, "bias_over_rows")
-    kept = features(recipe, arrays, x, np.dtype(np.float32))
+    (kept,) = features(recipe, arrays, x, np.dtype(np.float32))
     assert [outer.A.shape[1] for outer in kept.outer] == [1, 2]
     _, arrays, x, recipe = recipe_of(networks, "conv_nhwc")
-    kept = features(recipe, arrays, x, np.dtype(np.float32))
+    (kept,) = features(recipe, arrays, x, np.dtype(np.float32))
     assert [outer.A.shape[1] for outer in kept.outer] == [1]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """AR-48: every perturbation of a finite network falls with the width as the theory says."""
 
+import functools
 import math
 
 import jax
@@ -29,8 +30,8 @@ def gram_at(W, x):
         return np.asarray(pattern_gram(pattern(preactivations(W, x)), x))
 
 
-def perturbations(width, seed, x, y, flow):
-    net = TwoLayer(D, width, init="antisymmetric")
+def perturbations(width, seed, x, y, flow, kappa):
+    net = TwoLayer(D, width, init="antisymmetric", init_scale=kappa)
     params = net.init(key=jax.random.key(100 + seed))
     history = gram_descent(net, params, x, y, learning_rate=flow.learning_rate, steps=STEPS)
     end, residual = history.params, np.sqrt(2 * history.loss.astype(np.float64))
@@ -47,15 +48,25 @@ def perturbations(width, seed, x, y, flow):
     }
 
 
-@pytest.fixture(scope="module")
-def table():
+@functools.cache
+def tabulated(kappa):
     x, y = inputs()
     flow = KernelDynamics.from_gram(relu_gram(x), y)
-    runs = [[perturbations(m, seed, x, y, flow) for seed in range(SEEDS)] for m in WIDTHS]
+    runs = [[perturbations(m, seed, x, y, flow, kappa) for seed in range(SEEDS)] for m in WIDTHS]
     means = {
         name: np.array([np.mean([run[name] for run in row]) for row in runs]) for name in runs[0][0]
     }
     return flow, means
+
+
+@pytest.fixture
+def table():
+    return tabulated(1.0)
+
+
+def exponent(values):
+    coefficients, covariance = np.polyfit(np.log(WIDTHS), np.log(values), 1, cov=True)
+    return coefficients[0], math.sqrt(covariance[0, 0])
 
 
 @pytest.mark.parametrize(
@@ -71,9 +82,30 @@ def table():
 )
 def test_perturbations_fall_with_the_exponent_of_the_theory(table, name, low, high):
     _, means = table
-    coefficients, covariance = np.polyfit(np.log(WIDTHS), np.log(means[name]), 1, cov=True)
-    assert low < coefficients[0] < high
-    assert math.sqrt(covariance[0, 0]) < 0.15  # four widths make a line
+    slope, error = exponent(means[name])
+    assert low < slope < high
+    assert error < 0.15  # four widths make a line
+
+
+def test_at_a_small_initialisation_the_exponents_have_not_settled():
+    # AR-48 at kappa = .1: -.41, -.34, -.17, -.41, -.45, -.49; flips are many, so everything that
+    # they govern falls more slowly than at kappa = 1, and the movement of a neuron just as fast.
+    (_, lazy), (flow, means) = tabulated(1.0), tabulated(0.1)
+    measured = {
+        "deviation": -0.41,
+        "flips": -0.34,
+        "features": -0.17,
+        "gram": -0.41,
+        "movement": -0.45,
+        "neuron": -0.49,
+    }
+    for name, slope in measured.items():
+        assert exponent(means[name])[0] == pytest.approx(slope, abs=0.12), name
+    for name in ("deviation", "flips", "features", "gram"):
+        assert exponent(means[name])[0] > exponent(lazy[name])[0] + 0.03, name
+    # The loss contracts at every step as Theorem 3.1 says here too: measured worst .899 of .9475.
+    lam0 = float(flow.eigenvalues[-1])
+    assert means["contraction"].max() <= 1 - flow.learning_rate * lam0 / 2
 
 
 def test_perturbations_have_the_measured_size(table):

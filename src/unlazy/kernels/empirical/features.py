@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tangent features of samples: gradients of the outputs, kept as factors where they factorise."""
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from unlazy.kernels.empirical.layers import Layer, find_layers, unused_leaves
 from unlazy.kernels.empirical.model import Model
 from unlazy.kernels.empirical.program import Program, read, trace
 
+_SMALLEST_PART = 128  # rows of the product; below it, products lose more than symmetry saves
 _SMALL_LEAF = 4096  # entries; gradients of smaller leaves are contracted in one product
 
 
@@ -58,15 +60,36 @@ def make_recipe(
     return Recipe(program, layers, flat, traced)
 
 
-def features(recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype) -> Features:
-    """The features of all rows of `x`."""
+def features(
+    recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype, parts: int = 1
+) -> list[Features]:
+    """The features of all rows of `x`, in at most that many consecutive parts."""
     leaves = jax.tree.leaves(trained)
     gradients, factors = jax.vmap(lambda row: _of_sample(recipe, leaves, row))(x)
     flat = [g.reshape(*g.shape[:2], -1).astype(dtype) for g in gradients]
     outer = [Outer(A.astype(dtype), B.astype(dtype)) for A, B in factors]
-    flat += [_multiplied_out(o) for o in outer if _is_better_flat(o, recipe.traced)]
-    outer = [o for o in outer if not _is_better_flat(o, recipe.traced)]
-    return Features(_joined(flat), outer)
+    edges = _edges(flat, outer, recipe.traced, parts)
+    # Parts are cut before anything is multiplied out: XLA then writes each where it is computed. A
+    # slice of a finished array is a copy, which costs the contraction as much as symmetry saves.
+    parted = zip(*(_parted(array, edges) for array in jax.tree.leaves((flat, outer))), strict=True)
+    structure = jax.tree.structure((flat, outer))
+    return [_contractible(*jax.tree.unflatten(structure, part), recipe.traced) for part in parted]
+
+
+def _parted(array: Array, edges: list[int]) -> list[Array]:
+    return [array[start:stop] for start, stop in itertools.pairwise(edges)]
+
+
+def _edges(flat: list[Array], outer: list[Outer], traced: bool, parts: int) -> list[int]:
+    n, c = flat[0].shape[:2] if flat else outer[0].B.shape[:2]
+    rows = n if traced else n * c
+    count = max(min(parts, rows // _SMALLEST_PART, n), 1)
+    return [n * k // count for k in range(count + 1)]
+
+
+def _contractible(flat: list[Float[Array, "n c _"]], outer: list[Outer], traced: bool) -> Features:
+    flat = flat + [_multiplied_out(o) for o in outer if _is_better_flat(o, traced)]
+    return Features(_joined(flat), [o for o in outer if not _is_better_flat(o, traced)])
 
 
 class Cost(NamedTuple):
@@ -85,7 +108,7 @@ class Cost(NamedTuple):
 def cost(recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype) -> Cost:
     """What the features of samples like `x`, and their kernel, take."""
     row = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
-    of = jax.eval_shape(lambda row: features(recipe, trained, row, dtype), row)
+    (of,) = jax.eval_shape(lambda row: features(recipe, trained, row, dtype), row)
     c = of.flat[0].shape[1] if of.flat else of.outer[0].B.shape[1]
     pairs = 1 if recipe.traced else c**2
     positions = max((o.A.shape[1] for o in of.outer), default=1)
