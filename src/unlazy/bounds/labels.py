@@ -125,16 +125,20 @@ def _diagonal(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
         return np.asarray(jnp.diagonal(H), np.float64)
 
 
-def _null_tolerance(H: Float[Array | np.ndarray, "n n"], largest: float) -> float:
-    """Eigenvalues below this count as zero (AR-33).
+def null_tolerance(n: int, dtype: jnp.dtype, *, size: float, largest: float) -> float:
+    """Eigenvalues below this count as zero, for entries up to `size` that came in `dtype` (AR-33).
 
     First, what a float64 factorisation leaves; then what rounding left in the entries: errors of
     size e, independent, make a matrix of norm 2 sqrt(n) e. A matrix made in float64 with a plain
     arccos has errors of 1e-8 at duplicate rows; `relu_gram` has none.
     """
-    n, size = H.shape[0], float(np.max(_diagonal(H)))
-    entries = 4 * math.sqrt(n) * float(np.finfo(np.float32).eps) if H.dtype == jnp.float32 else 2e-8
+    entries = 4 * math.sqrt(n) * float(np.finfo(np.float32).eps) if dtype == jnp.float32 else 2e-8
     return max(n * float(np.finfo(np.float64).eps) * largest, entries * size)
+
+
+def _null_tolerance(H: Float[Array | np.ndarray, "n n"], largest: float) -> float:
+    size = float(np.max(_diagonal(H)))
+    return null_tolerance(H.shape[0], H.dtype, size=size, largest=largest)
 
 
 def _energy_on_the_range(H: Float[Array | np.ndarray, "n n"], y: Float64[np.ndarray, "n c"]):

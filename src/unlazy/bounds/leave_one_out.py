@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each sample costs: the label energy that leaving it out would save."""
 
-import math
 import warnings
 
 import equinox as eqx
@@ -11,7 +10,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
-from unlazy.bounds.labels import label_energy
+from unlazy.bounds.labels import label_energy, null_tolerance
 from unlazy.checks import as_array, check_count, check_gram, check_labels
 from unlazy.errors import UnlazyWarning
 from unlazy.linalg import CholeskyFactor, cholesky, eigh
@@ -67,13 +66,14 @@ def leave_one_out(
     # dependent one.
     size = _sizes(H)
     by_row = size.reshape(-1, *[1] * (labels.ndim - 1))
-    tolerance = _tolerance(H)
+    n = H.shape[0]
+    tolerance = null_tolerance(n, H.dtype, size=1.0, largest=float(n))  # of a unit diagonal
     unit = _unit_diagonal(H, size)
     factor = cholesky(unit)
     if factor is not None and factor.smallest_eigenvalue() > tolerance:
         alpha, diagonal = _inverse(factor, labels / by_row)
         energy = float(np.sum(alpha * labels / by_row))
-        result = _result(energy, alpha, diagonal, np.zeros(H.shape[0], bool))
+        result = _result(energy, alpha, diagonal, np.zeros(n, bool))
     else:
         energy = label_energy(H, labels)  # warns of conflicts
         result = _singular(np.asarray(unit), labels / by_row, energy, tolerance)
@@ -109,13 +109,6 @@ def _sizes(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
 def _unit_diagonal(H: Float[Array | np.ndarray, "n n"], size: np.ndarray) -> Array:
     with jax.enable_x64(True):
         return jnp.asarray(H, jnp.float64) / size[:, None] / size[None, :]
-
-
-def _tolerance(H: Float[Array | np.ndarray, "n n"]) -> float:
-    """Eigenvalues below it count as zero, for a unit diagonal, as in `label_energy` (AR-33)."""
-    n = H.shape[0]
-    entries = 4 * math.sqrt(n) * float(np.finfo(np.float32).eps) if H.dtype == jnp.float32 else 2e-8
-    return max(n * float(np.finfo(np.float64).eps) * n, entries)
 
 
 def _singular(
