@@ -99,6 +99,7 @@ def test_a_refutation_that_is_on_record_exits_0(call, toy, monkeypatch):
     ("args", "message"),
     [
         (["run"], "Known: toy/figure1"),
+        (["run", "toy/figure1", "--all"], "either `NAME` or `--all`"),
         (["run", "toy/figure2"], "Did you mean 'toy/figure1'?"),
         (["run", "toy/figure1", "--preset", "qick"], "Did you mean 'quick'?"),
         (["run", "toy/figure1", "--bogus"], "--bogus"),
@@ -185,6 +186,15 @@ def test_json_of_a_run_is_one_object_and_nothing_else(call, toy, monkeypatch):
     assert report["notes"] == ["few points"]
     assert all(Path(path).exists() for path in report["figures"])
     assert "a library that prints" in err
+
+
+def test_all_runs_every_figure_and_exits_1_when_one_verdict_has_changed(call, toy, monkeypatch):
+    monkeypatch.setattr(papers, "_FIGURES", ("toy/figure1", "toy/figure1"))
+    code, out, _ = call("run", "--all", "--preset", "smoke", "--json")
+    content = json.loads(out)
+    assert code == 0
+    assert [figure["cells"]["computed"] for figure in content["figures"]] == [3, 0]
+    assert call("run", "--all", "--preset", "strict")[0] == 1
 
 
 def test_json_of_a_changed_verdict_exits_1(call):

@@ -72,6 +72,7 @@ def list_figures(as_json: Json = False) -> int:
 @app.command()
 def run(
     name: Annotated[str, typer.Argument(help="A figure, such as arora2019/figure1.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All figures, one after the other.")] = False,
     preset: Annotated[
         str, typer.Option(help="The size: smoke, quick, paper; unlazy list shows all.")
     ] = "quick",
@@ -85,23 +86,27 @@ def run(
 
     if out == Path():
         raise UnlazyError("`--out` must name a folder, got an empty name.")
-    if not name:
+    if bool(name) == every:
         known = ", ".join(papers.names())
-        raise UnlazyError(f"`NAME` must be given: unlazy run NAME. Known: {known}.")
+        raise UnlazyError(f"Give either `NAME` or `--all`: unlazy run NAME. Known: {known}.")
     # A library that prints must not spoil the JSON.
     aside = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    reports = []
     try:
-        with aside:
-            experiment, progress = papers.get(name), reporter_for(sys.stderr)
-            report = run_experiment(experiment, preset, out=out, force=force, progress=progress)
+        for figure in papers.names() if every else (name,):
+            with aside:
+                experiment, progress = papers.get(figure), reporter_for(sys.stderr)
+                report = run_experiment(experiment, preset, out=out, force=force, progress=progress)
+            reports.append(report)
+            if not as_json:
+                rendering.show_report(_console(), report)
     except KeyboardInterrupt:
         resume = f"finished cells are stored in '{out}', and the same command resumes after them."
         return _fail(f"interrupted; {resume}", as_json=as_json, code=130)
     if as_json:
-        _print_json(report.to_dict())
-    else:
-        rendering.show_report(_console(), report)
-    return 0 if report.ok else 1
+        content = [report.to_dict() for report in reports]
+        _print_json({"figures": content} if every else content[0])
+    return 0 if all(report.ok for report in reports) else 1
 
 
 @app.command()
