@@ -26,6 +26,21 @@ from unlazy.bounds.perturbation import (
 )
 from unlazy.bounds.population import population_loss, sample_size, uniform_convergence
 from unlazy.bounds.population_trained import TrainedBound, population_loss_trained
+from unlazy.bounds.quadratic_class import (
+    QuadraticRademacher,
+    QuadraticSupremum,
+    rademacher_operator_bound,
+    rademacher_quadratic,
+    rademacher_quadratic_supremum,
+)
+from unlazy.bounds.quadratic_orders import (
+    LandscapeTheory,
+    gradient_coupling_order,
+    hessian_coupling_order,
+    landscape_theory,
+    landscape_width,
+)
+from unlazy.bounds.quadratic_risk import QuadraticGap, quadratic_gap
 from unlazy.bounds.rademacher import (
     RademacherEstimate,
     rademacher_linear,
@@ -34,6 +49,14 @@ from unlazy.bounds.rademacher import (
 )
 from unlazy.bounds.rademacher_ascent import rademacher_ascent
 from unlazy.bounds.rademacher_network import rademacher_counted, rademacher_sharp
+from unlazy.bounds.sample_sizes import (
+    SampleSizes,
+    quadratic_sample_size,
+    ridge_norm_bound,
+    ridge_sample_sizes,
+    xor_sample_sizes,
+)
+from unlazy.bounds.second_moment import isotropic_second_moment_norm, second_moment_norm
 from unlazy.bounds.series import ntk_series_coefficients
 
 __all__ = [
@@ -41,6 +64,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "DegreeSpectrum",
+    "LandscapeTheory",
     "LazyCertificate",
     "LearnableBound",
     "LearnableChain",
@@ -49,7 +73,11 @@ __all__ = [
     "Power",
     "Powers",
     "QuadraticForm",
+    "QuadraticGap",
+    "QuadraticRademacher",
+    "QuadraticSupremum",
     "RademacherEstimate",
+    "SampleSizes",
     "TargetFunction",
     "TheoryWidths",
     "TrainedBound",
@@ -57,9 +85,14 @@ __all__ = [
     "clipped_absolute_loss",
     "degree_spectrum",
     "flipped_fraction",
+    "gradient_coupling_order",
+    "hessian_coupling_order",
     "initial_gram_deviation",
+    "isotropic_second_moment_norm",
     "label_complexity",
     "label_energy",
+    "landscape_theory",
+    "landscape_width",
     "laziness",
     "lazy_certificate",
     "learnable",
@@ -70,15 +103,24 @@ __all__ = [
     "population_loss",
     "population_loss_trained",
     "predicted_flips",
+    "quadratic_gap",
+    "quadratic_sample_size",
     "rademacher_ascent",
     "rademacher_counted",
     "rademacher_linear",
     "rademacher_linear_bound",
+    "rademacher_operator_bound",
     "rademacher_probable",
+    "rademacher_quadratic",
+    "rademacher_quadratic_supremum",
     "rademacher_sharp",
     "ramp_loss",
+    "ridge_norm_bound",
+    "ridge_sample_sizes",
     "sample_size",
+    "second_moment_norm",
     "theory_widths",
     "uniform_convergence",
+    "xor_sample_sizes",
     "zero_one_loss",
 ]

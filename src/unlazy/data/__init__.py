@@ -6,9 +6,11 @@ from unlazy.data.inputs import cube, sphere
 from unlazy.data.labels import corrupt_labels, random_labels
 from unlazy.data.loading import load
 from unlazy.data.sources import available, where
+from unlazy.data.targets import Target, target
 from unlazy.data.task import Task
 
 __all__ = [
+    "Target",
     "Task",
     "available",
     "corrupt_labels",
@@ -17,5 +19,6 @@ __all__ = [
     "load",
     "random_labels",
     "sphere",
+    "target",
     "where",
 ]

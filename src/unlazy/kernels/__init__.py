@@ -11,8 +11,10 @@ from unlazy.kernels.mlp import nngp, ntk
 from unlazy.kernels.operators import KernelOperator, operator
 from unlazy.kernels.regression import FittedKernelRegression, KernelRegression
 from unlazy.kernels.relu import relu_gram
+from unlazy.kernels.relu3 import relu3_quadratic, relu3_tangent
 from unlazy.kernels.resnet import resnet_ntk
 from unlazy.kernels.solving import Solution
+from unlazy.kernels.taylor_features import taylor_kernel
 from unlazy.kernels.tiles import Kernel
 
 __all__ = [
@@ -30,7 +32,10 @@ __all__ = [
     "nngp",
     "ntk",
     "operator",
+    "relu3_quadratic",
+    "relu3_tangent",
     "relu_gram",
     "resnet_ntk",
     "tangent",
+    "taylor_kernel",
 ]

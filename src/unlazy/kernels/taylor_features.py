@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel of one Taylor term of a two-layer network of finite width."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.activations import Activation
+from unlazy.checks import check_count, check_finite
+from unlazy.kernels.blocks import check_pair
+from unlazy.nets import TwoLayer, TwoLayerParams
+
+_ENTRIES = 2**24  # of the features held at a time: 128 MB in float64
+
+
+def taylor_kernel(
+    net: TwoLayer,
+    params0: TwoLayerParams,
+    x1: Float[Array | np.ndarray, "n1 d"],
+    x2: Float[Array | np.ndarray, "n2 d"] | None = None,
+    *,
+    order: int,
+) -> Float64[Array, "n1 n2"]:
+    r"""The kernel of the features of the k-th Taylor term, in the hidden weights at `params0`.
+
+    $$K_k(x, x') = (x^\top x')^k\, \frac{1}{m\, k!^2}
+    \sum_{r=1}^m a_r^2\, \sigma^{(k)}(w_{0,r}^\top x)\, \sigma^{(k)}(w_{0,r}^\top x')$$
+
+    of $f^{(k)}(x) = \frac{1}{\sqrt m\, k!} \sum_r a_r \sigma^{(k)}(w_{0,r}^\top x)
+    \langle A_r, x^{\otimes k}\rangle$ with free tensors $A_r$ for $w_r^{\otimes k}$. For k = 1
+    it is the empirical NTK of the hidden layer, $K_L$; for k = 2 the Frobenius relaxation $K_Q$,
+    whose limits are `relu3_tangent` and `relu3_quadratic`. Hadamard products: the $m d^k$ features
+    are never formed, and neurons are taken in blocks.
+
+    Source: BL-16, arXiv:1910.01619, there for k = 1 and 2.
+
+    Args:
+        net: a two-layer network.
+        params0: where it is expanded.
+        x1: inputs, one a row.
+        x2: other inputs, for the cross kernel; None means `x1`.
+        order: k, at least 0.
+
+    Returns:
+        The matrix in float64, symmetric to the last bit when `x2` is None.
+
+    Raises:
+        ValueError: shapes do not fit, `order` is negative, or the activation has no derivative of
+            that order.
+
+    Example:
+        >>> net = TwoLayer(inputs=2, width=2, activation="quadratic")
+        >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))
+        >>> print(taylor_kernel(net, params, jnp.eye(2), order=2))
+        [[0.25 0.  ]
+         [0.   0.25]]
+    """
+    check_count(order, "order", least=0)
+    x1, x2, _ = check_pair(x1, x2, "float64", allow_zero_rows=True)
+    if params0.W.shape != (net.width, net.inputs) or x1.shape[1] != net.inputs:
+        raise ValueError(
+            f"`params0` and `x1` must be of this network, with W of shape ({net.width}, "
+            f"{net.inputs}), got params0.W.shape={params0.W.shape} and x1.shape={x1.shape}."
+        )
+    check_finite(params0.W, "params0.W")
+    check_finite(params0.a, "params0.a")
+    with jax.enable_x64(True):
+        rows1 = jnp.asarray(x1, jnp.float64)
+        rows2 = rows1 if x2 is None else jnp.asarray(x2, jnp.float64)
+        W, squares = _distinct(params0)
+        block = max(1, _ENTRIES // (len(rows1) + len(rows2)))
+        sums = jnp.zeros((len(rows1), len(rows2)), jnp.float64)
+        for start in range(0, len(W), block):
+            part = slice(start, start + block)
+            sums = sums + _products(net.activation, order, rows1, rows2, W[part], squares[part])
+        scale = 1 / (net.width * math.factorial(order) ** 2)
+        K = scale * _matmul(rows1, rows2.T) ** order * sums
+        return (K + K.T) / 2 if x2 is None else K
+
+
+def _distinct(params0: TwoLayerParams) -> tuple[Float64[Array, "q d"], Float64[Array, " q"]]:
+    """Neurons and squared output weights; twins, as a symmetric start has them, count once."""
+    W, squares = np.asarray(params0.W, np.float64), np.asarray(params0.a, np.float64) ** 2
+    half = len(W) // 2
+    if len(W) % 2 == 0 and np.array_equal(W[:half], W[half:]):
+        W, squares = W[:half], squares[:half] + squares[half:]
+    return jnp.asarray(W), jnp.asarray(squares)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _products(sigma: Activation, order: int, x1, x2, W, squares) -> Float64[Array, "n1 n2"]:
+    derivative = sigma.derivative(order)
+    features1, features2 = (derivative(_matmul(x, W.T)) for x in (x1, x2))
+    return _matmul(features1 * squares[None, :], features2.T)
+
+
+def _matmul(A, B):
+    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spherical harmonics through their zonal ones: Gegenbauer polynomials of dimension d."""
+
+import math
+
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.checks import check_count
+
+
+def harmonic_dimension(d: int, k: int) -> int:
+    r"""How many spherical harmonics of degree `k` there are on the sphere in `d` dimensions.
+
+    $$N(d, k) = \binom{d+k-1}{k} - \binom{d+k-3}{k-2}, \qquad
+    \sum_{l \le k} N(d, l) = \binom{d+k-1}{k} + \binom{d+k-2}{k-1}$$
+
+    Source: NB-9, arXiv:2206.03688; the $N(d, k)$ of BL-35, arXiv:1910.01619.
+
+    Args:
+        d: dimension of the space, at least 2; the sphere itself has dimension d - 1.
+        k: degree.
+
+    Returns:
+        The exact integer.
+
+    Raises:
+        ValueError: `d` is below 2 or `k` negative.
+
+    Example:
+        >>> [harmonic_dimension(30, k) for k in range(5)]
+        [1, 30, 464, 4930, 40455]
+    """
+    check_count(d, "d", least=2)
+    check_count(k, "k", least=0)
+    return math.comb(d + k - 1, k) - (math.comb(d + k - 3, k - 2) if k >= 2 else 0)
+
+
+def gegenbauer(
+    t: Float[Array | np.ndarray, "*shape"], d: int, degree: int
+) -> Float64[np.ndarray, "q *shape"]:
+    r"""The Gegenbauer polynomials of dimension `d` that are 1 at 1, from degree 0 to `degree`.
+
+    $$P_0 = 1, \qquad P_1 = t, \qquad (k + d - 2)\, P_{k+1} = (2k + d - 2)\, t\, P_k - k\, P_{k-1}$$
+
+    orthogonal under the law of a coordinate t of a uniform unit vector (`zonal_rule`), with
+    $\mathbb E P_k^2 = 1/N(d, k)$. For d = 2 they are Chebyshev's, for d = 3 Legendre's polynomials.
+    At unit vectors u, v, $N(d, k) P_k(u^\top v)$ is the reproducing kernel of degree k.
+
+    Source: BL-35, arXiv:1910.01619; NB-10, arXiv:2206.03688.
+
+    Args:
+        t: where to evaluate them; between -1 and 1 the recurrence is stable.
+        d: dimension of the space, at least 2.
+        degree: the highest.
+
+    Returns:
+        The values in float64, the degree on a new first axis.
+
+    Raises:
+        ValueError: `d` is below 2 or `degree` negative.
+
+    Example:
+        >>> print(gegenbauer(np.array([0.0, 1.0]), d=3, degree=2))
+        [[ 1.   1. ]
+         [ 0.   1. ]
+         [-0.5  1. ]]
+    """
+    check_count(d, "d", least=2)
+    check_count(degree, "degree", least=0)
+    t = np.asarray(t, np.float64)
+    rows = [np.ones_like(t), t]
+    for k in range(1, degree):
+        rows.append(((2 * k + d - 2) * t * rows[k] - k * rows[k - 1]) / (k + d - 2))
+    return np.stack(rows[: degree + 1])
+
+
+def gegenbauer_power(d: int, power: int) -> Float64[np.ndarray, " q"]:
+    r"""Coefficients of a power in the Gegenbauer polynomials of dimension `d`.
+
+    $$t^p = \sum_{k \le p} b_k P_k(t), \qquad b_k = N(d, k)\, \mathbb E[t^p P_k(t)]$$
+
+    None is negative, and they sum to one. From $(2k+d-2)\, t P_k = (k+d-2) P_{k+1} + k P_{k-1}$,
+    `power` times: only positive numbers are added, so every digit is right.
+
+    Source: BL-35 ($b_k$), arXiv:1910.01619; NB-40 ($q_l$), arXiv:2206.03688.
+
+    Args:
+        d: dimension of the space, at least 2.
+        power: p.
+
+    Returns:
+        The `power + 1` coefficients, every other one zero.
+
+    Raises:
+        ValueError: `d` is below 2 or `power` negative.
+
+    Example:
+        >>> print(gegenbauer_power(5, 2))  # t^2 = 1/5 + (4/5) P_2
+        [0.2 0.  0.8]
+    """
+    check_count(d, "d", least=2)
+    check_count(power, "power", least=0)
+    b = np.zeros(power + 1)
+    b[0] = 1.0
+    for _ in range(power):
+        k = np.arange(1, power + 1)
+        after = np.zeros(power + 1)
+        after[1] = b[0]  # t P_0 = P_1, where for d = 2 the general formula is 0/0
+        after[2:] += ((k + d - 2) / (2 * k + d - 2) * b[1:])[:-1]
+        after[:-1] += k / (2 * k + d - 2) * b[1:]
+        b = after
+    return b
