@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every rule is told: how far to go, on which side of a kink, and where to report one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Jaxpr, JaxprEqn
+from jaxtyping import Array
+
+from unlazy.taylor.series import Series
+
+Evaluate = Callable[["Context", Jaxpr, Sequence[Any], Sequence[Series]], list[Series]]
+
+
+@dataclass
+class Tie:
+    """An operation that chooses between values, and whether some were equal while they move."""
+
+    name: str
+    found: Array
+
+
+@dataclass
+class Context:
+    """The settings of one pass over a program.
+
+    `side` says which series is computed where the pieces of a function meet: 0 follows `jax.grad`,
+    +1 takes the piece that holds for small t > 0, and -1 the one for t < 0. The two agree up to
+    the order to which derivatives exist.
+    """
+
+    order: int
+    evaluate: Evaluate
+    side: int = 0
+    ties: list[Tie] = field(default_factory=list)
+
+    def lowered(self) -> "Context":
+        """For the derivative of a series, which is known to one order less."""
+        return replace(self, order=self.order - 1)  # `ties` is shared
+
+    def inner(self) -> "Context":
+        """For the body of a loop, whose ties are not values of the surrounding program."""
+        return replace(self, ties=[])
+
+    def report(self, name: str, tied: Array) -> None:
+        """Note where an operation met equal values that move apart."""
+        if self.side == 0:
+            self.ties.append(Tie(name, jnp.any(tied)))
+
+    def any_tie(self) -> Array:
+        """Whether there was one so far."""
+        found = jnp.zeros((), bool)
+        for tie in self.ties:
+            found = found | tie.found
+        return found
+
+
+def shaped(eqn: JaxprEqn, k: int = 0) -> ShapedArray:
+    """Shape and dtype of a result."""
+    aval = eqn.outvars[k].aval
+    assert isinstance(aval, ShapedArray)
+    return aval

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Taylor expansion of a network in its parameters: single terms, and the model they add to."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from unlazy.checks import check_count, is_known, some_rows
+from unlazy.nets import TwoLayer
+from unlazy.taylor.failures import NoTaylorTermError
+from unlazy.taylor.interpreter import taylor_coefficients
+from unlazy.taylor.movement import displacement, is_wide, matched
+from unlazy.taylor.series import Series, dense, total
+from unlazy.taylor.two_layer_terms import two_layer_terms
+
+Apply = Callable[[Any, Any], Array]
+"""A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
+
+
+def terms(
+    f: Apply, params: PyTree, delta: PyTree, x: PyTree, order: int
+) -> Float[Array, "{order}+1 ..."]:
+    r"""The Taylor terms of a network at `params`, in the direction `delta`.
+
+    $$f^{(k)}(x) = \frac{1}{k!} \frac{d^k}{dt^k} f(\theta + t\,\delta, x) \Big|_{t=0},
+    \qquad f(\theta + \delta, x) \approx \sum_{k=0}^{\text{order}} f^{(k)}(x)$$
+
+    The first is the output at `params`, the second the linearised (NTK) model's change, the third
+    the quadratic term, its 1/2 included. Computed in one pass over the network with truncated
+    power series: about 2k + 1 times the products of a forward pass at order k, and a program that
+    grows with k rather than with $2^k$. A `TwoLayer` takes its closed form.
+
+    Custom derivatives are followed as `jax.grad` follows them. Where a function has a kink, as ReLU
+    at exactly 0, and the parameters move across it, the terms from both sides are compared: those
+    that agree are returned, and otherwise there is no such term and the call raises. Nothing can be
+    raised under `jax.jit` and the other transformations; there JAX's own derivative at the kink is
+    taken. Equal values that are sorted follow JAX everywhere.
+
+    Computed in the dtype of the parameters, products in full precision; float64 parameters give
+    float64 terms whatever JAX's global setting is.
+
+    Source: BL-8, arXiv:1910.01619 section 3, for a two-layer network; $f^L$ and $f^Q$ there are the
+    terms of order 1 and 2.
+
+    Args:
+        f: the network: `f(params, x)`, one array of floats. An Equinox model:
+            `lambda model, x: jax.vmap(model)(x)`; a Flax linen model: `model.apply`.
+        params: any pytree. Only floats move; integers, keys and functions stay what they are.
+        delta: the movement, in the structure of `params`, with None for what does not move.
+        x: the inputs, an array or a pytree.
+        order: the last term, 0 or more.
+
+    Returns:
+        The terms 0 to `order` along the first axis, each of the shape of `f(params, x)`.
+
+    Raises:
+        ValueError: `order` is negative, or `delta` does not fit `params`.
+        NoTaylorTermError: a derivative of that order does not exist.
+        UnsupportedOperationError: the network holds an operation that JAX cannot differentiate.
+
+    Example:
+        >>> cube = lambda w, x: (x @ w) ** 3
+        >>> print(terms(cube, jnp.array([2.0]), jnp.array([1.0]), jnp.eye(1), 4).ravel())
+        [ 8. 12.  6.  1.  0.]
+    """
+    check_count(order, "order", least=0)
+    params, delta = _scoped(matched, params, delta)
+    with jax.default_matmul_precision("highest"):
+        return _scoped(_checked_terms, params, f, delta, x, int(order))
+
+
+class TaylorModel(eqx.Module):
+    r"""The Taylor polynomial of a network around `params`, a network `g(new_params, x)` itself.
+
+    $$g(\theta', x) = \sum_{k=0}^{\text{order}} \frac{1}{k!} \frac{d^k}{dt^k}
+    f(\theta + t\,(\theta' - \theta), x) \Big|_{t=0}$$
+
+    Made by `expand`. Differentiable in both modes, and usable under `jit` and `vmap`, so that it is
+    trained as the network is. Two are equal when they have the same `f`, the same order and the
+    very same arrays for `params`: training twice compiles once.
+
+    Source: BL-8 and BL-9, arXiv:1910.01619 section 3.
+    """
+
+    f: Apply
+    params: PyTree
+    order: int = eqx.field(static=True)
+
+    def __call__(self, new_params: PyTree, x: PyTree) -> Float[Array, "..."]:
+        """The outputs at `x`; what is None in `new_params` stays where it was."""
+        params, new = _scoped(matched, self.params, new_params, "new_params")
+        return _scoped(_checked_sum, params, self.f, new, x, self.order)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TaylorModel) or self.order != other.order:
+            return False
+        return self.f == other.f and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash((self.f, self.order, self._identity()))
+
+    def _identity(self) -> tuple:
+        leaves, structure = jax.tree.flatten(self.params)
+        return structure, tuple(id(leaf) for leaf in leaves)
+
+
+def expand(f: Apply, params: PyTree, order: int) -> TaylorModel:
+    r"""The Taylor model of a network around `params`.
+
+    $$g(\theta', x) = \sum_{k=0}^{\text{order}} f^{(k)}(x; \theta' - \theta)$$
+
+    with the terms $f^{(k)}$ of `terms`, which says what happens at kinks. Products are done in the
+    precision of the network's own.
+
+    Source: BL-8 and BL-9, arXiv:1910.01619 section 3.
+
+    Args:
+        f: the network `f(params, x)`.
+        params: where to expand, any pytree.
+        order: the degree of the polynomial: 1 is the linearised (NTK) model.
+
+    Returns:
+        `g(new_params, x)`, equal to `f` to the order + 1 in the distance from `params`.
+
+    Raises:
+        ValueError: `order` is negative.
+
+    Example:
+        >>> g = expand(lambda w, x: jnp.exp(x @ w), jnp.zeros(1), 2)
+        >>> print(g(jnp.array([2.0]), jnp.eye(1)))  # 1 + 2 + 2
+        [5.]
+    """
+    check_count(order, "order", least=0)
+    params, _ = _scoped(matched, params, jax.tree.map(lambda _: None, params))
+    return TaylorModel(f, params, int(order))
+
+
+def linearize(f: Apply, params: PyTree) -> TaylorModel:
+    r"""The linearised network, whose kernel is the tangent kernel at `params`.
+
+    $$f(\theta, x) + \langle \nabla_\theta f(\theta, x), \theta' - \theta \rangle$$
+
+    Source: BL-8 with k = 1, arXiv:1910.01619 section 3.
+
+    Example:
+        >>> g = linearize(lambda w, x: (x @ w) ** 2, jnp.array([3.0]))
+        >>> print(g(jnp.array([4.0]), jnp.eye(1)))  # 9 + 6
+        [15.]
+    """
+    return expand(f, params, 1)
+
+
+@contextlib.contextmanager
+def _precision_of(params: PyTree) -> Iterator[None]:
+    if not is_wide(params):
+        yield
+        return
+    with jax.enable_x64(True):
+        yield
+
+
+def _scoped(function: Callable[..., Any], params: PyTree, *arguments: Any) -> Any:
+    """In float64 when the parameters are, whatever the global setting is."""
+    with _precision_of(params):
+        return function(params, *arguments)
+
+
+def _checked_terms(params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int) -> Array:
+    found = _compiled(params, f, delta, x, order, 0)
+    return _from_sides(params, f, delta, x, order) if found.has_ties() else found.values
+
+
+def _checked_sum(params: PyTree, f: Apply, new_params: PyTree, x: PyTree, order: int) -> Array:
+    found = _compiled_sum(params, f, new_params, x, order)
+    if not found.has_ties():
+        return found.values
+    delta = displacement(params, new_params)
+    return jnp.sum(_from_sides(params, f, delta, x, order), axis=0)
+
+
+def _from_sides(params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int) -> Array:
+    """The terms where both sides of every kink that was met agree on them."""
+    names = _compiled(params, f, delta, x, order, 0).names_of_ties()
+    right, left = (_compiled(params, f, delta, x, order, side).values for side in (1, -1))
+    _check_sides(np.asarray(right), np.asarray(left), names)
+    return right
+
+
+class _Found(NamedTuple):
+    """Values, and at which operations equal values moved apart."""
+
+    values: Array
+    ties: Array | None
+    names: tuple[str, ...]
+
+    def has_ties(self) -> bool:
+        return self.ties is not None and is_known(self.ties) and bool(np.any(self.ties))
+
+    def names_of_ties(self) -> list[str]:
+        ties = [False] * len(self.names) if self.ties is None else np.asarray(self.ties)
+        pairs = zip(self.names, ties, strict=True)
+        return list(dict.fromkeys(name for name, tied in pairs if tied))
+
+
+def _series(
+    params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, side: int
+) -> tuple[Series, _Found]:
+    if isinstance(f, TwoLayer) and side == 0:
+        series, kink = two_layer_terms(f, params, delta, x, order)
+        ties = None if kink is None else kink[None]
+        return series, _Found(_stacked(series, order), ties, (f.activation.name,))
+    leaves, structure = jax.tree.flatten(params, is_leaf=lambda leaf: leaf is None)
+    moves = jax.tree.leaves(delta, is_leaf=lambda leaf: leaf is None)
+    moving = [k for k, move in enumerate(moves) if move is not None]
+
+    def function(*values: Array) -> Array:
+        filled = list(leaves)
+        for k, value in zip(moving, values, strict=True):
+            filled[k] = value
+        return _one_array(f(structure.unflatten(filled), x))
+
+    start = [(leaves[k], moves[k]) for k in moving]
+    series, ctx = taylor_coefficients(function, order, start, side)
+    ties = jnp.stack([tie.found for tie in ctx.ties]) if ctx.ties else None
+    return series, _Found(_stacked(series, order), ties, tuple(tie.name for tie in ctx.ties))
+
+
+@eqx.filter_jit
+def _compiled(params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, side: int) -> _Found:
+    return _series(params, f, delta, x, order, side)[1]
+
+
+@eqx.filter_jit
+def _compiled_sum(params: PyTree, f: Apply, new: PyTree, x: PyTree, order: int) -> _Found:
+    series, found = _series(params, f, displacement(params, new), x, order, 0)
+    result = total(series)
+    assert result is not None
+    return found._replace(values=result)
+
+
+def _stacked(series: Series, order: int) -> Array:
+    return jnp.stack(dense(series, order))
+
+
+def _one_array(out: Any) -> Array:
+    if not isinstance(out, Array) or not jnp.issubdtype(out.dtype, jnp.inexact):
+        kind = f"dtype {out.dtype}" if isinstance(out, Array) else type(out).__name__
+        raise ValueError(
+            f"`f` must return one array of floats, got {kind}. "
+            "Select one output: lambda params, x: f(params, x)[0]."
+        )
+    return out
+
+
+def _check_sides(right: np.ndarray, left: np.ndarray, names: list[str]) -> None:
+    """Raise at the first term that is not the same from both sides."""
+    for k in range(len(right)):
+        scale = np.max(np.abs(right[k]), initial=0) + np.max(np.abs(left[k]), initial=0)
+        gap = np.abs(right[k] - left[k])
+        bad = ~(gap <= 100 * np.finfo(right.dtype).eps * scale)  # nan counts as a difference
+        if not np.any(bad):
+            continue
+        rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1)) if bad.ndim else np.array([0])
+        raise NoTaylorTermError(
+            f"`order` must be at most {k - 1} at these `params`, got order={len(right) - 1}: "
+            f"there is no term of order {k}, which differs between the two sides of a kink "
+            f"({', '.join(names)}) in {some_rows(rows)}. Move `params` off the "
+            "kink, or call under jax.jit to take JAX's own derivative there."
+        )
