@@ -3,6 +3,7 @@
 
 from unlazy.linalg.cholesky import CholeskyFactor, cholesky
 from unlazy.linalg.eigen import Eigen, eigh
+from unlazy.linalg.extremes import ExtremeEigen, Matvec, extreme_eigen
 from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import (
     IterativeSolution,
@@ -20,11 +21,13 @@ __all__ = [
     "DeviceCholesky",
     "Eigen",
     "Estimate",
+    "ExtremeEigen",
     "Float32Factor",
     "HostCholesky",
     "IterativeSolution",
     "LowRankPreconditioner",
     "Matmat",
+    "Matvec",
     "PartialEigen",
     "Progress",
     "Quadrature",
@@ -32,6 +35,7 @@ __all__ = [
     "cholesky_in_place",
     "conjugate_gradients",
     "eigh",
+    "extreme_eigen",
     "float32_factor",
     "krylov_quadrature",
     "pivoted_cholesky",

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which parameters are trained: the hidden layers, the last one, or all."""
 
-from typing import Literal, Protocol, TypeVar, runtime_checkable
+from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import equinox as eqx
 import jax
 
 from unlazy.checks import check_name
 
-Trained = Literal["hidden", "last", "all"]
+Trained = Literal["hidden", "weights", "last", "all"]
+TRAINED: tuple[str, ...] = get_args(Trained)
 
 
 @runtime_checkable
@@ -17,6 +18,15 @@ class LayeredParams(Protocol):
 
     def is_last(self) -> "LayeredParams":
         """The same structure with True at the leaves of the last layer, False elsewhere."""
+        ...
+
+
+@runtime_checkable
+class BiasedParams(Protocol):
+    """Parameters of a learner with biases, which know their hidden weights."""
+
+    def is_weight(self) -> "BiasedParams":
+        """The same structure with True at the hidden weights, False elsewhere."""
         ...
 
 
@@ -30,6 +40,12 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
     is a pytree of its own: differentiate with respect to the first, and put them together again
     with `combine`.
 
+    Args:
+        params: of one of the learners.
+        trained: "hidden": all but the last layer, biases included (AR, RN). "weights": the hidden
+            weights without their biases (LG); the same for a learner that has none. "last": the
+            output weights. "all": everything.
+
     Example:
         >>> from unlazy.nets import TwoLayer
         >>> params = TwoLayer(inputs=3, width=4).init(key=jax.random.key(0))
@@ -37,9 +53,11 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
         >>> print(trainable.a, frozen.W, combine(trainable, frozen).W.shape)
         None None (4, 3)
     """
-    check_name(trained, ["hidden", "last", "all"], "trained")
+    check_name(trained, TRAINED, "trained")
     if trained == "all":
         return eqx.partition(params, True)
+    if trained == "weights" and isinstance(params, BiasedParams):
+        return eqx.partition(params, params.is_weight())
     chosen = jax.tree.map(lambda last: last == (trained == "last"), params.is_last())
     return eqx.partition(params, chosen)
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.activations import Activation, activation
+from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
-from unlazy.errors import UnknownNameError
+from unlazy.nets.checking import as_activation, check_owner, check_rows
 
 
 class TwoLayerParams(eqx.Module):
@@ -67,15 +67,19 @@ class TwoLayer(eqx.Module):
     ):
         check_count(inputs, "inputs")
         check_count(width, "width")
+        if init == "learner":
+            raise ValueError(
+                "`init` must be one without biases, got init='learner'. "
+                "Use nets.BiasedTwoLayer(inputs, width, outputs=k), which starts like that."
+            )
         check_name(init, _INITS, "init")
         check_positive(init_scale, "init_scale")
         if init in _PAIRED and width % 2:
             raise ValueError(
-                f"`width` must be even for init={init!r}, got width={width}. "
-                f"Use width={width + 1}."
+                f"`width` must be even for init={init!r}, got width={width}. Use width={width + 1}."
             )
         self.inputs, self.width = int(inputs), int(width)
-        self.activation = _as_activation(activation)
+        self.activation = as_activation(activation)
         self.init_kind, self.init_scale = init, float(init_scale)
 
     def init(self, *, key: PRNGKeyArray) -> TwoLayerParams:
@@ -89,29 +93,13 @@ class TwoLayer(eqx.Module):
 
     def preactivations(self, params: TwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
         """The inputs to the hidden neurons, `x W^T`."""
-        if jnp.ndim(x) != 2 or jnp.shape(x)[1] != self.inputs:
-            raise ValueError(
-                f"`x` must have shape (n, {self.inputs}), one sample a row, "
-                f"got x.shape={jnp.shape(x)}."
-            )
-        if params.W.shape != (self.width, self.inputs):
-            raise ValueError(
-                f"`params` must be of this network, with W of shape ({self.width}, {self.inputs}), "
-                f"got params.W.shape={params.W.shape}."
-            )
+        check_rows(x, self.inputs)
+        check_owner(params, {"W": (self.width, self.inputs)})
         return jnp.asarray(x) @ params.W.T
 
     def readout(self, params: TwoLayerParams, z: Float[Array, "n m"]) -> Float[Array, " n"]:
         """The outputs, given the inputs to the hidden neurons."""
         return self.activation(z) @ params.a / math.sqrt(self.width)
-
-
-def _as_activation(value: str | Activation) -> Activation:
-    # The field of the same name hides the function inside the class body.
-    try:
-        return activation(value)
-    except UnknownNameError as error:
-        raise UnknownNameError(str(error).replace("name", "activation", 2)) from None
 
 
 def _gaussian(net: TwoLayer, key: PRNGKeyArray, width: int | None = None) -> TwoLayerParams:
@@ -132,7 +120,9 @@ def _symmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
     return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([ones, -ones]))
 
 
-# The other papers' initialisations (sphere, learner) take their place here.
+# The other papers' initialisations take their place here (sphere); the learner of LG and RN, with
+# biases, k outputs and no 1/sqrt(m), is a network of its own, `BiasedTwoLayer`: every closed form
+# for a `TwoLayer` would be silently wrong for it.
 _INITS: dict[str, Callable[..., TwoLayerParams]] = {
     "gaussian": _gaussian,
     "antisymmetric": _antisymmetric,

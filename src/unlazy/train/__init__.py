@@ -3,15 +3,43 @@
 
 from unlazy.train.descent import fit
 from unlazy.train.gram import gram_descent
+from unlazy.train.grid import BestLane, GridResult, TimeLeft, batch_order, fit_grid
 from unlazy.train.history import History
-from unlazy.train.losses import SquaredError
+from unlazy.train.losses import MeanLoss, Regularized, SquaredError
+from unlazy.train.noisy import noisy_sgd
+from unlazy.train.perturbation import Perturbation, theoretical_perturbation
+from unlazy.train.perturbed import PerturbedHistory, perturbed_gradient_descent
+from unlazy.train.quasi_newton import lbfgs
 from unlazy.train.stopping import LossBelow, RelativeLossBelow
+from unlazy.train.three_layer import ThreeLayerRun, three_layer_sgd
+from unlazy.train.three_layer_objective import Draw, Movement, ThreeLayerObjective
+from unlazy.train.two_layer import TwoLayerRun, two_layer_sgd
 
 __all__ = [
+    "BestLane",
+    "Draw",
+    "GridResult",
     "History",
     "LossBelow",
+    "MeanLoss",
+    "Movement",
+    "Perturbation",
+    "PerturbedHistory",
+    "Regularized",
     "RelativeLossBelow",
     "SquaredError",
+    "ThreeLayerObjective",
+    "ThreeLayerRun",
+    "TimeLeft",
+    "TwoLayerRun",
+    "batch_order",
     "fit",
+    "fit_grid",
     "gram_descent",
+    "lbfgs",
+    "noisy_sgd",
+    "perturbed_gradient_descent",
+    "theoretical_perturbation",
+    "three_layer_sgd",
+    "two_layer_sgd",
 ]

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
-import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_finite, check_key
+from unlazy.checks import check_finite, check_key
 from unlazy.nets.partition import Trained, partition
+from unlazy.train.batches import Batches, count_rows, next_batch, start_batches
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
 from unlazy.train.stopping import StopRule
@@ -22,19 +21,11 @@ from unlazy.train.stopping import StopRule
 Loss = Callable[[Any, Any], Float[Array, ""]]
 
 
-class _Batches(NamedTuple):
-    """Where an epoch stands: its order of the samples and the next place in it."""
-
-    key: PRNGKeyArray
-    order: Int[Array, " n"]
-    place: Int[Array, ""]
-
-
 class _State(NamedTuple):
     trainable: Any
     frozen: Any
     optimizer: Any
-    batches: _Batches | None
+    batches: Batches | None
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,9 @@ class _Descent:
     batch_size: int | None
 
     def step(self, state: _State, data: Any) -> tuple[Float[Array, ""], _State]:
-        batches, batch = self._next_batch(state.batches, data)
+        batches, batch = state.batches, data
+        if batches is not None and self.batch_size is not None:
+            batches, batch = next_batch(batches, data, self.batch_size)
 
         def objective(trainable):
             return self.loss(eqx.combine(trainable, state.frozen), batch)
@@ -57,17 +50,6 @@ class _Descent:
     def params(self, state: _State, data: Any) -> Any:
         del data
         return eqx.combine(state.trainable, state.frozen)
-
-    def _next_batch(self, batches: _Batches | None, data: Any) -> tuple[_Batches | None, Any]:
-        if batches is None or self.batch_size is None:
-            return None, data
-        n = batches.order.shape[0]
-        # A new order at the start of each epoch; the last n mod batch_size samples of one sit out.
-        epoch_over = batches.place + self.batch_size > n
-        key, order, place = jax.lax.cond(epoch_over, _reshuffle, lambda same: same, batches)
-        rows = jax.lax.dynamic_slice(order, (place,), (self.batch_size,))
-        batch = jax.tree.map(lambda leaf: leaf[rows], data)
-        return _Batches(key, order, place + self.batch_size), batch
 
 
 def fit(
@@ -120,7 +102,7 @@ def fit(
         >>> print(history.loss)
         [2.5       0.625     0.15625   0.0390625]
     """
-    n = _samples(data)
+    count_rows(data)
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")
     if not isinstance(optimizer, optax.GradientTransformation):
@@ -130,17 +112,10 @@ def fit(
         )
     batches = None
     if batch_size is not None:
-        check_count(batch_size, "batch_size")
-        if batch_size > n:
-            raise ValueError(
-                f"`batch_size` must be at most the number of samples, {n}, "
-                f"got batch_size={batch_size}. Use None for full-batch descent."
-            )
         if key is None:
             raise ValueError("`key` must be given when `batch_size` is, got key=None.")
         check_key(key)
-        # A place past the end makes the first step draw the first order.
-        batches = _Batches(key, jnp.arange(n), jnp.asarray(n))
+        batches = start_batches(data, batch_size, key=key)
     trainable, frozen = _split(params, trained)
     if not jax.tree.leaves(trainable):
         raise ValueError(
@@ -160,11 +135,6 @@ def fit(
     )
 
 
-def _reshuffle(batches: _Batches) -> _Batches:
-    key, key_order = jr.split(batches.key)
-    return _Batches(key, jr.permutation(key_order, batches.order), jnp.zeros_like(batches.place))
-
-
 def _split(params: Any, trained: Trained | Any) -> tuple[Any, Any]:
     params = jax.tree.map(lambda p: jnp.asarray(p) if isinstance(p, float) else p, params)
     if trained is None:
@@ -172,13 +142,3 @@ def _split(params: Any, trained: Trained | Any) -> tuple[Any, Any]:
     if isinstance(trained, str):
         return partition(params, trained)  # pyright: ignore[reportArgumentType]  # checked there
     return eqx.partition(params, trained)
-
-
-def _samples(data: Any) -> int:
-    counts = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
-    if len(counts) != 1 or counts == {0}:
-        raise ValueError(
-            "`data` must be arrays with the same number of rows, at least one, "
-            f"got row counts {sorted(counts)}."
-        )
-    return counts.pop()

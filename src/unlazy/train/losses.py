@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.checks import check_finite
+from unlazy.losses import PointwiseLoss, pointwise
+
+Model = Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]
 
 
 @dataclass(frozen=True)
@@ -21,15 +26,81 @@ class SquaredError:
     Source: AR-3, arXiv:1901.08584 eq. (2).
     """
 
-    model: Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]
+    model: Model
 
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
         x, y = batch
         outputs = self.model(params, x)
-        if outputs.shape != jnp.shape(y):  # broadcasting (n,) against (n, 1) would train on noise
-            raise ValueError(
-                "`y` must have the shape of the model's outputs, "
-                f"{outputs.shape}, got y.shape={jnp.shape(y)}."
-            )
+        _check_shapes(outputs, y)
         return jnp.sum((outputs - y) ** 2) / 2
+
+
+@dataclass(frozen=True)
+class MeanLoss:
+    r"""The mean of a pointwise loss over the batch.
+
+    $$L(\theta) = \frac1n \sum_i \ell(f_\theta(x_i), y_i)$$
+
+    Two losses of the same model and kind are equal, so that training twice compiles once.
+
+    Source: BL-5 and BL-11, arXiv:1910.01619 section 2.
+
+    Args:
+        model: `model(params, x)`.
+        loss: a name for `losses.pointwise`, such as "logistic", or a loss.
+
+    Example:
+        >>> loss = MeanLoss(lambda w, x: x @ w, "logistic")
+        >>> print(loss(jnp.zeros(2), (jnp.eye(2), jnp.array([1.0, -1.0]))))
+        0.6931472
+    """
+
+    model: Model
+    loss: str | PointwiseLoss = "logistic"
+
+    def __post_init__(self):
+        object.__setattr__(self, "loss", pointwise(self.loss))
+
+    def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
+        """The loss on the batch `(x, y)`."""
+        x, y = batch
+        outputs = self.model(params, x)
+        _check_shapes(outputs, y)
+        return jnp.mean(pointwise(self.loss)(outputs, y))
+
+
+@dataclass(frozen=True)
+class Regularized:
+    r"""A loss plus a penalty on the parameters, $L(\theta) + \lambda R(\theta)$.
+
+    Args:
+        loss: `loss(params, batch)`, or a stochastic one, `loss(params, batch, key)`.
+        penalty: `penalty(params)`, a scalar, such as `escape.regularizer`.
+        strength: $\lambda$.
+
+    Example:
+        >>> loss = Regularized(lambda w, batch: jnp.sum(batch @ w), lambda w: jnp.sum(w**2), 0.5)
+        >>> print(loss(jnp.ones(2), jnp.eye(2)))
+        3.0
+    """
+
+    loss: Callable[..., Float[Array, ""]]
+    penalty: Callable[[Any], Float[Array, ""]]
+    strength: int | float
+
+    def __post_init__(self):
+        check_finite(self.strength, "strength")
+
+    def __call__(self, params: Any, batch: Any, key: PRNGKeyArray | None = None) -> Array:
+        """The regularised loss on the batch."""
+        arguments = (params, batch) if key is None else (params, batch, key)
+        return self.loss(*arguments) + self.strength * self.penalty(params)
+
+
+def _check_shapes(outputs: Array, y: Array) -> None:
+    if outputs.shape != jnp.shape(y):  # broadcasting (n,) against (n, 1) would train on noise
+        raise ValueError(
+            "`y` must have the shape of the model's outputs, "
+            f"{outputs.shape}, got y.shape={jnp.shape(y)}."
+        )

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 from unlazy.checks import check_name, is_known
 from unlazy.nets import partition
-from unlazy.nets.partition import LayeredParams
+from unlazy.nets.partition import TRAINED, LayeredParams
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
@@ -89,7 +89,7 @@ def _some_words(params: PyTree) -> str:
 
 
 def _by_name(params: PyTree, trained: str) -> PyTree:
-    check_name(trained, ["hidden", "last", "all"], "trained")
+    check_name(trained, TRAINED, "trained")
     if not isinstance(params, LayeredParams):
         raise ValueError(
             f"`trained` must be None or a filter for these `params`, got trained={trained!r}. The "

@@ -58,8 +58,8 @@ def empirical_ntk(
         params: any pytree; what is not an array of floats is kept fixed.
         x1: samples along the first axis.
         x2: other samples, for the cross kernel; None means `x1`.
-        trained: which parameters count. None: all; "hidden" or "last", for the learners of
-            `unlazy.nets`; booleans in the structure of `params`; or a function of a leaf's path,
+        trained: which parameters count. None: all; "hidden", "weights" or "last", for the learners
+            of `unlazy.nets`; booleans in the structure of `params`; or a function of a leaf's path,
             such as `lambda path: path.endswith("weight")`.
         implementation: "layerwise" as above; "jacobian", which differentiates every parameter;
             "ntk-vector", one forward derivative a column, slow and small; "auto" chooses

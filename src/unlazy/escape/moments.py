@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs of random multipliers whose moments agree below one order and differ by 1 at it."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Float64, PRNGKeyArray
+
+from unlazy.checks import check_count, check_finite, check_key, check_name
+
+Nodes = str | Sequence[int | float | Fraction] | np.ndarray
+_FAMILIES = ("chebyshev", "equispaced")
+_TOLERANCE = 1e-9  # of a moment; what float64 support points may cost
+
+
+class Discrete(eqx.Module):
+    """A random variable with finitely many values.
+
+    `exact` has the values before they are scaled, with their probabilities, where both are
+    rational; otherwise it is None.
+    """
+
+    support: Float64[np.ndarray, " k"]
+    weights: Float64[np.ndarray, " k"]
+    exact: tuple[tuple[Fraction, Fraction], ...] | None = eqx.field(static=True, default=None)
+
+    def moment(self, j: int) -> float:
+        """The mean of the j-th power."""
+        check_count(j, "j", least=0)
+        return math.fsum(self.weights * self.support**j)
+
+    def sample(self, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "..."]:
+        """Independent draws, in JAX's default floating-point type."""
+        check_key(key)
+        values, weights = (jnp.asarray(v, float) for v in (self.support, self.weights))
+        return jr.choice(key, values, shape, p=weights)
+
+    def stratified(self, count: int, *, key: PRNGKeyArray) -> Float[Array, " {count}"]:
+        """Draws that take each value as often as its weight says, in random order.
+
+        Each alone has this law; together they are not independent: a value of weight w comes up
+        `count * w` times, to within 1.
+        """
+        check_count(count, "count")
+        check_key(key)
+        key_shift, key_order = jr.split(key)
+        # One random shift for all (systematic sampling), then a random order.
+        levels = jnp.asarray(np.cumsum(self.weights)[:-1] * count, float)
+        position = jnp.arange(count, dtype=float) + jr.uniform(key_shift, dtype=float)
+        chosen = jnp.searchsorted(levels, position, side="right")
+        return jr.permutation(key_order, jnp.asarray(self.support, float)[chosen])
+
+
+class MatchedMoments(NamedTuple):
+    """Two multipliers with $E z_+^j = E z_-^j$ for j < k and $E z_+^k = E z_-^k + 1$."""
+
+    plus: Discrete
+    minus: Discrete
+
+
+def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
+    r"""Two multipliers whose moments agree below `order` and differ by 1 there.
+
+    $$E z_+^j = E z_-^j \quad (j < k), \qquad E z_+^k = E z_-^k + 1$$
+
+    For any distinct nodes $t_0, \dots, t_k$ take the weights of the divided difference,
+    $\omega_i = 1/\prod_{j \ne i}(t_i - t_j)$: they annihilate every power below k. With $M$ the sum
+    of the positive ones and $c = M^{1/k}$, $z_+$ is $c\,t_i$ with probability $\omega_i/M$ where
+    $\omega_i > 0$, and $z_-$ is $c\,t_i$ with probability $|\omega_i|/M$ where $\omega_i < 0$.
+
+    - "chebyshev": $t_i = \cos(i\pi/k)$, the smallest support there is; $c = 2^{1-2/k}$.
+    - "equispaced": $t_i = i - k/2$; $c = (2^{k-1}/k!)^{1/k}$. At order 2 it is the paper's sign
+      trick, $z_+ = \pm 1$ against $z_- = 0$ (and "chebyshev" is the same).
+
+    The weights are computed in rational arithmetic, and the moments of the result are verified.
+
+    Source: BL-40, BL-41 and BL-42, arXiv:1910.01619 section 6.
+
+    Args:
+        order: k, at least 1.
+        nodes: "chebyshev", "equispaced", or k + 1 distinct numbers.
+
+    Raises:
+        ValueError: the nodes are not k + 1 distinct finite numbers, or float64 cannot hold such
+            moments (beyond order 25 or so, or nodes that nearly coincide).
+
+    Example:
+        >>> z_plus, z_minus = matched_moments(3, nodes="equispaced")
+        >>> print(z_plus.weights, round(z_plus.moment(3) - z_minus.moment(3), 12))
+        [0.75 0.25] 1.0
+    """
+    check_count(order, "order")
+    if isinstance(nodes, str):
+        check_name(nodes, _FAMILIES, "nodes")
+    if isinstance(nodes, str) and nodes == "chebyshev":
+        pair = _chebyshev(order)
+    elif isinstance(nodes, str):
+        pair = _divided_difference([Fraction(2 * i - order, 2) for i in range(order + 1)])
+    else:
+        pair = _divided_difference(_rational(nodes, order))
+    _verify(pair, order)
+    return pair
+
+
+def _rational(nodes: Sequence[int | float | Fraction] | np.ndarray, order: int) -> list[Fraction]:
+    check_finite(np.array([float(node) for node in nodes]), "nodes")
+    # A float is a rational number, so nothing is rounded here.
+    values = sorted(
+        Fraction(n) if isinstance(n, Fraction | int) else Fraction(float(n)) for n in nodes
+    )
+    if len(values) != order + 1 or len(set(values)) != order + 1:
+        raise ValueError(
+            f"`nodes` must be {order + 1} distinct numbers for order={order}, got nodes={nodes!r}."
+        )
+    return values
+
+
+def _divided_difference(nodes: list[Fraction]) -> MatchedMoments:
+    omega = [1 / math.prod((t - u for u in nodes if u != t), start=Fraction(1)) for t in nodes]
+    mass = sum((w for w in omega if w > 0), Fraction(0))
+    # Not float(mass) ** (1/k), which under- or overflows for nodes far from 1.
+    log_mass = math.log(mass.numerator) - math.log(mass.denominator)
+    c = math.exp(log_mass / (len(nodes) - 1))
+
+    def law(sign: int) -> Discrete:
+        atoms = [(t, sign * w / mass) for t, w in zip(nodes, omega, strict=True) if sign * w > 0]
+        support = np.array([c * float(t) for t, _ in atoms])
+        return Discrete(support, np.array([float(p) for _, p in atoms]), tuple(atoms))
+
+    return MatchedMoments(law(1), law(-1))
+
+
+def _chebyshev(order: int) -> MatchedMoments:
+    i = np.arange(order + 1)
+    # cos(i pi/k), written so that the nodes are symmetric to the last digit.
+    nodes = np.sin(np.pi * (order - 2 * i) / (2 * order))
+    weights = np.where((i == 0) | (i == order), 1.0, 2.0) / order
+    support = 2.0 ** (1 - 2 / order) * nodes
+    return MatchedMoments(*(Discrete(support[s::2], weights[s::2]) for s in (0, 1)))
+
+
+def _verify(pair: MatchedMoments, order: int) -> None:
+    gaps = [pair.plus.moment(j) - pair.minus.moment(j) for j in range(order + 1)]
+    error = max(abs(gap - (j == order)) for j, gap in enumerate(gaps))
+    if not error <= _TOLERANCE:
+        raise ValueError(
+            f"`order` must be such that float64 can match the moments, got order={order} with an "
+            f"error of {error:.2g} in a moment. Lower the order, or spread the nodes."
+        )

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a network with randomised signs predicts: at given signs, on average, to second order."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.checks import check_count, check_key
+from unlazy.escape.signs import Where, flip, random_signs, units
+from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.taylor.movement import matched
+
+Model = Callable[[Any, Any], Array]
+Inputs = Float[Array | np.ndarray, "n ..."]
+_AT_ONCE = 8  # sign draws evaluated together
+
+
+def signed_output(
+    net: Model,
+    params: Any,
+    delta: Any,
+    x: Inputs,
+    signs: Float[Array | np.ndarray, "*n m"],
+    *,
+    where: Where | None = None,
+) -> Float[Array, "n *c"]:
+    r"""The outputs after each neuron's movement is multiplied by its sign.
+
+    $$f_{W_0 + sW}(x)$$
+
+    Source: BL-15 (i) and BL-7, arXiv:1910.01619 section 3.
+
+    Args:
+        net: a model `f(params, x)`; a `TwoLayer` is evaluated in closed form, where further signs
+            cost no further product with the weights.
+        params: the origin.
+        delta: the displacement: of the structure of `params`, with None at leaves that stay put;
+            or, for a `TwoLayer`, just the array that moves `W`.
+        x: inputs, one a row.
+        signs: one a neuron; or one row of them for each input.
+        where: from `delta` to its hidden arrays; see `flip`.
+
+    Raises:
+        ValueError: `delta` does not fit `params` (the first leaf that differs is named), or `signs`
+            do not fit the neurons.
+
+    Example:
+        >>> net = TwoLayer(inputs=2, width=2, activation="quadratic", init="symmetric")
+        >>> params = net.init(key=jr.key(0))
+        >>> print(signed_output(net, params, params.W, jnp.eye(2), -jnp.ones(2)))
+        [0. 0.]
+    """
+    return evaluator(net, params, delta, x, where)(jnp.asarray(signs))
+
+
+def mean_output(
+    net: Model,
+    params: Any,
+    delta: Any,
+    x: Inputs,
+    *,
+    draws: int = 64,
+    antithetic: bool = True,
+    where: Where | None = None,
+    key: PRNGKeyArray,
+) -> Float[Array, "n *c"]:
+    r"""The outputs averaged over random signs.
+
+    $$\frac1T \sum_{t=1}^T f_{W_0 + s^{(t)}W}(x)$$
+
+    With antithetic draws each $s^{(t)}$ comes with its negative, which cancels the linear Taylor
+    term, and every other odd one, exactly.
+
+    Source: BL-15 (ii), arXiv:1910.01619 section 3.
+
+    Args:
+        net: a model `f(params, x)`.
+        params: the origin.
+        delta: the displacement; see `signed_output`.
+        x: inputs, one a row.
+        draws: how many draws; pairs, when they are antithetic.
+        antithetic: whether to draw in pairs.
+        where: from `delta` to its hidden arrays; see `flip`.
+        key: for the signs.
+
+    Example:
+        >>> net = TwoLayer(inputs=2, width=2, activation="quadratic", init="symmetric")
+        >>> params = net.init(key=jr.key(0))
+        >>> print(mean_output(net, params, params.W, jnp.eye(2), draws=1, key=jr.key(1)))
+        [0. 0.]
+    """
+    check_count(draws, "draws")
+    check_key(key)
+    outputs = evaluator(net, params, delta, x, where)
+    width = units(delta, where)
+
+    def one(key: PRNGKeyArray) -> Array:
+        signs = random_signs(width, key=key)
+        return (outputs(signs) + outputs(-signs)) / 2 if antithetic else outputs(signs)
+
+    return jnp.mean(jax.lax.map(one, jr.split(key, draws), batch_size=_AT_ONCE), axis=0)
+
+
+def quadratic_output(
+    net: TwoLayer, params: TwoLayerParams, delta: Any, x: Float[Array | np.ndarray, "n d"]
+) -> Float[Array, " n"]:
+    r"""The quadratic Taylor term of a two-layer network, which no signs change.
+
+    $$f^Q_W(x) = \frac{1}{2\sqrt m} \sum_r a_r \sigma''(w_{0,r}^\top x)(w_r^\top x)^2$$
+
+    The half is part of it. Of any other model: `taylor.terms` at order 2.
+
+    Source: BL-8 and BL-15 (iii), arXiv:1910.01619 section 3.
+
+    Example:
+        >>> net = TwoLayer(inputs=2, width=4, activation="quadratic")
+        >>> params = TwoLayerParams(W=jnp.zeros((4, 2)), a=jnp.ones(4))
+        >>> print(quadratic_output(net, params, jnp.ones((4, 2)), jnp.eye(2)))
+        [1. 1.]
+    """
+    W, x = as_movement(net, delta), jnp.asarray(x)
+    Z0, Z = net.preactivations(params, x), x @ W.T
+    return (net.activation.derivative(2)(Z0) * Z**2) @ params.a / (2 * math.sqrt(net.width))
+
+
+def evaluator(
+    net: Model, params: Any, delta: Any, x: Inputs, where: Where | None
+) -> Callable[[Array], Array]:
+    """The outputs as a function of the signs, `(m,)` or `(n, m)`; the products are done once."""
+    x = jnp.asarray(x)
+    if isinstance(net, TwoLayer):
+        return _two_layer_evaluator(net, params, delta, x)
+    params, delta = matched(params, delta)
+
+    def together(signs: Array) -> Array:
+        return net(eqx.apply_updates(params, flip(delta, signs, where=where)), x)
+
+    def one_each(signs: Array) -> Array:
+        def output(s: Array, row: Array) -> Array:
+            return net(eqx.apply_updates(params, flip(delta, s, where=where)), row[None])[0]
+
+        return jax.vmap(output)(signs, x)
+
+    return lambda signs: together(signs) if signs.ndim == 1 else one_each(signs)
+
+
+def _two_layer_evaluator(
+    net: TwoLayer, params: TwoLayerParams, delta: Any, x: Float[Array, "n d"]
+) -> Callable[[Array], Array]:
+    W = as_movement(net, delta)
+    Z0, Z = net.preactivations(params, x), x @ W.T
+    if isinstance(delta, TwoLayerParams):
+        params, delta = matched(params, delta)
+        if delta.a is not None:
+            params = eqx.tree_at(lambda p: p.a, params, params.a + delta.a)
+
+    def outputs(signs: Array) -> Array:
+        if signs.shape not in ((net.width,), Z.shape):
+            raise ValueError(
+                f"`signs` must have shape ({net.width},) or {Z.shape}, "
+                f"got signs.shape={signs.shape}."
+            )
+        s = signs.astype(Z.dtype)
+        return net.readout(params, Z0 + (s[None, :] if s.ndim == 1 else s) * Z)
+
+    return outputs
+
+
+def as_movement(net: TwoLayer, delta: Any) -> Float[Array, "m d"]:
+    """The movement of the hidden layer of a two-layer network."""
+    W = jnp.asarray(delta.W if isinstance(delta, TwoLayerParams) else delta)
+    if W.shape != (net.width, net.inputs):
+        raise ValueError(
+            f"`delta` must move the hidden layer, of shape ({net.width}, {net.inputs}), "
+            f"got delta.shape={W.shape}."
+        )
+    return W

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The risk averaged over random signs, as a stochastic loss with an unbiased gradient."""
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.checks import check_count, check_finite, check_key
+from unlazy.escape.penalty import regularizer
+from unlazy.escape.predictors import Model, evaluator
+from unlazy.escape.signs import Where, hidden_rows, units
+from unlazy.losses import PointwiseLoss, pointwise
+
+_MOST_UNITS = 16  # whose signs are enumerated: 65536 of them
+_AT_ONCE = 256  # sign vectors evaluated together in the enumeration
+
+
+@dataclass(frozen=True, eq=False)  # equal only to itself: its arrays have no hash
+class RandomizedRisk:
+    r"""The mean loss of a network whose neurons' movements carry random signs.
+
+    $$L(W) = E_s \frac1n \sum_i \ell\big(f_{W_0 + sW}(x_i), y_i\big) + \lambda \|W\|_{2,4}^8$$
+
+    `risk(delta, batch, key)` is an unbiased estimate, and its derivative with respect to `delta`
+    an unbiased gradient, by default from one antithetic pair of draws ($s$ and $-s$), which cancels
+    most of the noise. `risk.exact(delta, batch)` is the expectation itself, for few neurons.
+    `delta = 0` is a saddle point: start near it, not at it. The natural step is of order
+    $\sqrt m$, because each neuron's gradient is of order $m^{-1/2}$.
+
+    Two risks are never equal, so build one and keep it: training again with the same object
+    compiles nothing. Inside of a compiled function one can be built from parameters that are
+    traced.
+
+    Source: BL-11 and BL-14, arXiv:1910.01619 section 3.
+
+    Args:
+        net: a `TwoLayer`, or any model `f(params, x)`.
+        params: the origin, which stays fixed.
+        loss: a name or a loss of `unlazy.losses`; called with output and label.
+        draws: draws a call; pairs, when they are antithetic.
+        antithetic: whether to draw in pairs.
+        per_example: whether each sample gets signs of its own; also unbiased, with less noise from
+            the signs, at the same cost for a `TwoLayer`.
+        penalty: $\lambda$.
+        where: from `delta` to its hidden arrays, for models other than `TwoLayer`; see `flip`.
+
+    Example:
+        >>> from unlazy.nets import TwoLayer
+        >>> net = TwoLayer(inputs=2, width=4, activation="relu3", init="symmetric")
+        >>> risk = RandomizedRisk(net, net.init(key=jr.key(0)), "logistic")
+        >>> batch = (jnp.eye(2), jnp.array([1.0, -1.0]))
+        >>> print(risk.exact(jnp.zeros((4, 2)), batch).round(4))
+        0.6931
+    """
+
+    net: Model
+    params: Any
+    loss: str | PointwiseLoss
+    draws: int = 1
+    antithetic: bool = True
+    per_example: bool = False
+    penalty: int | float = 0.0
+    where: Where | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_count(self.draws, "draws")
+        check_finite(self.penalty, "penalty")
+        if self.penalty < 0:
+            raise ValueError(f"`penalty` must be at least 0, got penalty={self.penalty}.")
+        pointwise(self.loss)
+
+    def __call__(self, delta: Any, batch: tuple[Any, Any], key: PRNGKeyArray) -> Float[Array, ""]:
+        """An unbiased estimate of the risk on the batch `(x, y)`."""
+        check_key(key)
+        x, _ = batch
+        width = units(delta, self.where)
+        shape = (self.draws, jnp.shape(x)[0], width) if self.per_example else (self.draws, width)
+        signs = jr.rademacher(key, shape, dtype=jnp.result_type(float))
+        if self.antithetic:
+            signs = jnp.concatenate([signs, -signs])
+        return jnp.mean(jax.vmap(self._at(delta, batch))(signs)) + self._regularization(delta)
+
+    def exact(self, delta: Any, batch: tuple[Any, Any]) -> Float[Array, ""]:
+        """The risk itself, over all 2^m signs; for at most 16 neurons."""
+        width = units(delta, self.where)
+        if width > _MOST_UNITS:
+            raise ValueError(
+                f"`delta` must move at most {_MOST_UNITS} neurons for an exact expectation, got "
+                f"{width} (2^{width} sign vectors). Call the risk with a key instead."
+            )
+        signs = np.array(list(itertools.product((1.0, -1.0), repeat=width)))
+        values = jax.lax.map(
+            # Recomputed in the backward pass, which would otherwise hold all 2^m evaluations.
+            jax.checkpoint(self._at(delta, batch)),
+            jnp.asarray(signs, float),
+            batch_size=_AT_ONCE,
+        )
+        return jnp.mean(values) + self._regularization(delta)
+
+    def _at(self, delta: Any, batch: tuple[Any, Any]):
+        """The mean loss as a function of the signs."""
+        x, y = batch
+        outputs, loss = evaluator(self.net, self.params, delta, x, self.where), pointwise(self.loss)
+
+        def value(signs: Array) -> Array:
+            z = outputs(signs)
+            if z.shape != jnp.shape(y):  # broadcasting (n,) against (n, 1) would train on noise
+                raise ValueError(
+                    "`y` must have the shape of the model's outputs, "
+                    f"{z.shape}, got y.shape={jnp.shape(y)}."
+                )
+            return jnp.mean(loss(z, jnp.asarray(y, z.dtype)))
+
+        return value
+
+    def _regularization(self, delta: Any) -> Float[Array, ""]:
+        rows = hidden_rows(delta, self.where)
+        return self.penalty * regularizer(rows) if self.penalty else jnp.zeros((), rows.dtype)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random signs on the movements of the neurons: what cancels the lazy term and keeps the next."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.checks import check_count, check_key
+from unlazy.nets import TwoLayerParams
+
+Where = Callable[[Any], Any]  # from a displacement to its leaf, or leaves, with one row a neuron
+Signs = Float[Array | np.ndarray, " m"]
+
+
+def random_signs(width: int, *, key: PRNGKeyArray) -> Float[Array, " {width}"]:
+    """Independent signs, +1 or -1 with equal chance, one for each neuron.
+
+    The two copies of a neuron under a symmetric initialisation get signs of their own.
+
+    Source: BL-7, arXiv:1910.01619 section 3.
+
+    Example:
+        >>> print(jnp.abs(random_signs(4, key=jr.key(0))))
+        [1. 1. 1. 1.]
+    """
+    check_count(width, "width")
+    check_key(key)
+    return jr.rademacher(key, (width,), dtype=jnp.result_type(float))
+
+
+def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:
+    r"""Multiply the movement of each neuron by its sign.
+
+    $$w_r \mapsto s_r w_r$$
+
+    Twice is the identity. The linear Taylor term changes sign with $s_r$ and averages to zero, the
+    quadratic one does not see the signs. Nothing asks for the values to be signs: any multipliers
+    will do.
+
+    Source: BL-7, arXiv:1910.01619 section 3 ("W Sigma" there, whose columns are neurons).
+
+    Args:
+        delta: the displacement: an array whose rows are neurons, the parameters of a `TwoLayer`
+            (its `W` is flipped, its `a` left alone), or any pytree with `where`.
+        signs: one a neuron.
+        where: from `delta` to the array to flip, or a tuple of arrays that belong to the same
+            neurons (weights and biases), each with one row a neuron.
+
+    Raises:
+        ValueError: an array has not one row for each sign, or `where` is missing.
+
+    Example:
+        >>> print(flip(jnp.ones((2, 3)), jnp.array([1.0, -1.0])))
+        [[ 1.  1.  1.]
+         [-1. -1. -1.]]
+    """
+    where = _chosen(delta, where)
+    width = units(delta, where)
+    if jnp.shape(signs) != (width,):
+        raise ValueError(
+            f"`signs` must have shape ({width},), one for each row of the flipped arrays, "
+            f"got signs.shape={jnp.shape(signs)}."
+        )
+
+    def flip_rows(leaf: Array | np.ndarray) -> Array:
+        rows = jnp.asarray(signs, leaf.dtype).reshape(-1, *(1,) * (leaf.ndim - 1))
+        return rows * leaf
+
+    if _is_array(delta):
+        return flip_rows(delta)
+    return eqx.tree_at(where, delta, replace_fn=flip_rows)
+
+
+def units(delta: Any, where: Where | None = None) -> int:
+    """How many neurons `delta` moves: the rows of its hidden arrays."""
+    return hidden_rows(delta, where).shape[0]
+
+
+def hidden_rows(delta: Any, where: Where | None = None) -> Float[Array, "m k"]:
+    """All that moves a neuron, one neuron a row: the hidden arrays side by side."""
+    leaves = jax.tree.leaves(_chosen(delta, where)(delta))
+    counts = sorted({jnp.shape(leaf)[0] if jnp.ndim(leaf) else 0 for leaf in leaves})
+    if len(counts) != 1 or counts[0] == 0:
+        raise ValueError(
+            "`where` must pick arrays with one row a neuron, of the same neurons, "
+            f"got row counts {counts}."
+        )
+    flat = [jnp.asarray(leaf).reshape(counts[0], -1) for leaf in leaves]
+    return flat[0] if len(flat) == 1 else jnp.concatenate(flat, axis=1)
+
+
+def _chosen(delta: Any, where: Where | None) -> Where:
+    if where is not None:
+        return where
+    if _is_array(delta):
+        return lambda same: same
+    if isinstance(delta, TwoLayerParams):
+        return lambda params: params.W
+    raise ValueError(
+        "`where` must be given unless `delta` is an array or of a TwoLayer network, "
+        f"got delta of type {type(delta).__name__}. Pass a function from delta to the array "
+        "with one row a neuron."
+    )
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Array | np.ndarray)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with the Hessian of a loss, and the ends of its spectrum."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.checks import check_count, check_key
+from unlazy.kernels.empirical.model import Trained, split_params
+from unlazy.landscape.objective import (
+    HessianProduct,
+    Loss,
+    Objective,
+    check_alike,
+    check_scalar,
+    float64_objective,
+    float64_scope,
+)
+from unlazy.linalg import extreme_eigen
+
+_DENSE = 2000  # parameters up to which the Hessian is formed
+_COLUMNS = 64  # of a dense Hessian at once
+_NOT_FINITE = "`loss` must have a finite Hessian at `params`, got nan or inf in it."
+
+
+def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained = None) -> Any:
+    r"""The Hessian of a loss times a vector, at the cost of about two gradients.
+
+    $$\nabla^2 L(\theta)\, v = \frac{d}{dt} \nabla L(\theta + t v) \Big|_{t=0}$$
+
+    Forward over reverse differentiation, in the dtype of the parameters.
+
+    Source: Pearlmutter 1994; BL-12 and BL-30 use it.
+
+    Args:
+        loss: `loss(params)`, or `loss(params, data)` when `data` is given; a scalar. Functions and
+            callable pytrees, such as `QuadraticRisk`.
+        params: any pytree of arrays; integers are left alone.
+        v: direction, in the structure of `params`.
+        data: second argument of the loss.
+        trained: the parameters that count, as in `kernels.empirical_ntk`: None for all, "hidden" or
+            "last" for our learners, booleans, or a function of a leaf's path. The product is with
+            their block of the Hessian: zero at the others, whatever `v` has there.
+
+    Returns:
+        The product, in the structure of `params`.
+
+    Raises:
+        ValueError: `v` does not have the structure of `params`; the loss is not a scalar.
+
+    Example:
+        >>> loss = lambda p: p["a"] ** 2 * jnp.sum(p["b"])
+        >>> params = {"a": jnp.array(3.0), "b": jnp.ones(2)}
+        >>> v = {"a": jnp.array(1.0), "b": jnp.zeros(2)}
+        >>> product = hvp(loss, params, v)
+        >>> print(product["a"], product["b"])
+        4.0 [6. 6.]
+    """
+    check_alike(v, params, "v")
+    return _hvp(loss, params, v, data, trained)
+
+
+@eqx.filter_jit
+def _hvp(loss: Loss, params: Any, v: Any, data: Any, trained: Trained) -> Any:
+    params = jax.tree.map(jnp.asarray, params)
+    arrays, frozen = split_params(params, trained)
+    objective = Objective(loss, arrays, frozen, data)
+    check_scalar(jax.eval_shape(objective, arrays))
+    direction = jax.tree.map(lambda leaf, part: jnp.asarray(part, leaf.dtype), params, v)
+    chosen = jax.tree.map(lambda leaf: leaf is not None, arrays, is_leaf=lambda leaf: leaf is None)
+    _, product = jax.jvp(jax.grad(objective), (arrays,), (eqx.filter(direction, chosen),))
+    return eqx.combine(product, jax.tree.map(jnp.zeros_like, params))
+
+
+class ExtremeEigenvalues(eqx.Module):
+    """Smallest and largest eigenvalue of a Hessian, with vectors and error bounds.
+
+    Within `smallest_error` of `smallest` there is an eigenvalue. From Lanczos (`dense` False)
+    `smallest` is never below the true smallest eigenvalue: a negative one is a proof of negative
+    curvature, a positive one is evidence. With `dense` True the whole spectrum was computed.
+    """
+
+    smallest: float
+    largest: float
+    smallest_error: float
+    largest_error: float
+    smallest_vector: Any  # of norm 1, in the structure of the parameters
+    largest_vector: Any
+    parameters: int
+    products: int  # with the Hessian
+    dense: bool
+
+    def failure_probability(self, relative_error: float) -> float:
+        r"""Probability that `smallest` misses by that part of the spectrum's width or more.
+
+        $$\Pr \le 1.648 \sqrt N e^{-\sqrt{\varepsilon} (2q - 1)}$$
+
+        over the random start of Lanczos, for $N$ parameters and $q$ products; 0 for a dense one.
+
+        Source: BL-30, after Kuczynski and Wozniakowski 1992 (quoted from memory there).
+        """
+        if self.dense or self.products >= self.parameters:
+            return 0.0
+        exponent = math.sqrt(relative_error) * (2 * self.products - 1)
+        return min(1.0, 1.648 * math.sqrt(self.parameters) * math.exp(-exponent))
+
+
+def extreme_eigenvalues(
+    loss: Loss,
+    params: Any,
+    *,
+    data: Any = None,
+    trained: Trained = None,
+    steps: int = 100,
+    dense: bool | None = None,
+    key: PRNGKeyArray,
+) -> ExtremeEigenvalues:
+    """The smallest and the largest eigenvalue of the Hessian of a loss.
+
+    Lanczos with full reorthogonalisation from a random start, or the dense spectrum when there are
+    few parameters. In float64 whatever the dtype of the parameters: eigenvalues near 0, which are
+    what one asks about, are of the size of float32's rounding.
+
+    Source: BL-30.
+
+    Args:
+        loss: as in `hvp`.
+        params: as in `hvp`.
+        data: as in `hvp`.
+        trained: as in `hvp`.
+        steps: products with the Hessian for Lanczos; it keeps as many vectors.
+        dense: whether to form the Hessian; None means for up to 2000 parameters.
+        key: for the random start.
+
+    Raises:
+        ValueError: the loss is not a scalar, or a product with its Hessian is not finite.
+
+    Warns:
+        UnlazyWarning: the loss casts to float32 on the way.
+
+    Example:
+        >>> loss = lambda w: w[0] ** 2 - 2 * w[1] ** 2
+        >>> ends = extreme_eigenvalues(loss, jnp.zeros(2), key=jr.key(0))
+        >>> print(ends.smallest, ends.largest)
+        -4.0 2.0
+    """
+    check_count(steps, "steps")
+    check_key(key)
+    with float64_scope():
+        objective = float64_objective(loss, params, data, trained)
+        return spectrum_ends(objective, steps, dense, key)
+
+
+def spectrum_ends(
+    objective: Objective, steps: int, dense: bool | None, key: PRNGKeyArray
+) -> ExtremeEigenvalues:
+    """`extreme_eigenvalues` of a float64 objective, within the float64 scope."""
+    flat, unravel = ravel_pytree(objective.trained)
+    if dense or (dense is None and flat.size <= _DENSE):
+        values, vectors, errors = _dense_ends(objective)
+        products, dense = flat.size, True
+    else:
+        start = jr.normal(key, flat.shape, jnp.float64)
+        try:
+            found = extreme_eigen(HessianProduct(objective), start, steps=steps)
+        except ValueError as error:
+            raise ValueError(_NOT_FINITE) from error
+        values, vectors, errors = found.values, found.vectors, found.errors
+        products, dense = found.products, False
+    smallest, largest = (_as_params(unravel(vector), objective) for vector in vectors)
+    return ExtremeEigenvalues(
+        *(float(values[0]), float(values[1]), float(errors[0]), float(errors[1])),
+        *(smallest, largest, flat.size, products, dense),
+    )
+
+
+def _dense_ends(objective: Objective):
+    H = np.asarray(dense_hessian(objective))
+    if not np.isfinite(H).all():
+        raise ValueError(_NOT_FINITE)
+    H = (H + H.T) / 2
+    values, vectors = np.linalg.eigh(H)
+    ends = vectors[:, [0, -1]]
+    errors = np.linalg.norm(H @ ends - ends * values[[0, -1]], axis=0)
+    return values[[0, -1]], jnp.asarray(ends.T), errors
+
+
+@eqx.filter_jit
+def dense_hessian(objective: Objective) -> Float[Array, "p p"]:
+    """The Hessian as a matrix, by one product a column, in blocks."""
+    flat, _ = ravel_pytree(objective.trained)
+    eye = jnp.eye(flat.size, dtype=flat.dtype)
+    return jax.lax.map(objective.hessian_product, eye, batch_size=_COLUMNS)
+
+
+def _as_params(vector: Any, objective: Objective) -> Any:
+    frozen = jax.tree.map(
+        lambda leaf: jnp.zeros_like(leaf) if eqx.is_array(leaf) else leaf, objective.frozen
+    )
+    return eqx.combine(vector, frozen)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two ends of a spectrum by Lanczos on the device, with full reorthogonalisation."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jaxtyping import Array, Bool, Float, Float64, Int
+
+from unlazy.checks import check_count
+
+Matvec = Callable[[Float[Array, " n"]], Float[Array, " n"]]
+"""A symmetric matrix by what it does to one float64 vector; traceable, any callable pytree."""
+
+_DEPENDENT = 1e-13  # what is left of a product, relative to the matrix, that counts as nothing
+
+
+class ExtremeEigen(eqx.Module):
+    r"""Smallest and largest Ritz value of a symmetric $H$, in this order, with error bounds.
+
+    Within `errors[i]` $= \|H v_i - \theta_i v_i\|$ of `values[i]` there is an eigenvalue of $H$;
+    the first value is never below the smallest eigenvalue, the second never above the largest.
+    """
+
+    values: Float64[np.ndarray, " 2"]
+    vectors: Float[Array, "2 n"]  # unit rows
+    errors: Float64[np.ndarray, " 2"]
+    products: int  # with the matrix, less the two that check the result
+    exhausted: bool  # the Krylov space is invariant: with a random start, nothing was missed
+
+
+class _Basis(NamedTuple):
+    Q: Float[Array, "q n"]  # orthonormal rows, zero where not yet computed
+    alpha: Float[Array, " k"]  # diagonal of the projected matrix
+    beta: Float[Array, " k"]  # below it
+    size: Int[Array, ""]
+    alive: Bool[Array, ""]
+
+
+def extreme_eigen(matvec: Matvec, start: Float[Array, " n"], *, steps: int = 100) -> ExtremeEigen:
+    r"""The ends of the spectrum of a symmetric matrix known by its products with vectors.
+
+    Each new vector is orthogonalised twice against all before it, so that no eigenvalue appears as
+    a ghost copy. All runs in one compiled program in float64, with `steps + 1` vectors of memory.
+    The error is the true residual; up to rounding it is Lanczos' own $|\beta_q u_q|$.
+
+    Source: BL-30; Golub and Van Loan, Matrix Computations, chapter 10.
+
+    Args:
+        matvec: product with the matrix, in float64.
+        start: random vector; what is orthogonal to it is never found.
+        steps: products to spend at most.
+
+    Example:
+        >>> with jax.enable_x64(True):
+        ...     d = jnp.array([-1.0, 0.5, 4.0])
+        ...     eigen = extreme_eigen(jax.tree_util.Partial(jnp.multiply, d), jnp.ones(3))
+        >>> print(eigen.values.round(9), eigen.products)
+        [-1.  4.] 3
+    """
+    check_count(steps, "steps")
+    with jax.enable_x64(True):
+        start = jnp.asarray(start, jnp.float64)
+        basis = _lanczos(matvec, start, min(steps, start.size))
+        k, alpha, beta = int(basis.size), np.asarray(basis.alpha), np.asarray(basis.beta)
+        if not (np.isfinite(alpha[:k]).all() and np.isfinite(beta[:k]).all()):
+            raise ValueError("`matvec` must give finite products, got nan or inf.")
+        _, U = _tridiagonal(alpha[:k], beta[: k - 1])
+        padded = np.zeros((2, len(basis.Q)))
+        padded[:, :k] = U[:, [0, -1]].T
+        values, vectors, errors = _check(matvec, basis.Q, jnp.asarray(padded))
+        exhausted = not bool(basis.alive) or k == start.size
+        return ExtremeEigen(np.asarray(values), vectors, np.asarray(errors), k, exhausted)
+
+
+@eqx.filter_jit
+def _lanczos(matvec: Matvec, start: Float[Array, " n"], steps: int) -> _Basis:
+    Q = jnp.zeros((steps + 1, start.size), start.dtype).at[0].set(start / jnp.linalg.norm(start))
+    zeros, one = jnp.zeros(steps, start.dtype), jnp.ones((), bool)
+    first = _Basis(Q, zeros, zeros, jnp.zeros((), int), one)
+
+    def advance(basis: _Basis) -> _Basis:
+        k = basis.size
+        w = matvec(basis.Q[k])
+        alpha = basis.alpha.at[k].set(jnp.vdot(w, basis.Q[k]))
+        for _ in range(2):  # once is not enough to full precision, twice is
+            w = w - (basis.Q @ w) @ basis.Q
+        norm = jnp.linalg.norm(w)
+        beta = basis.beta.at[k].set(norm)
+        alive = norm > _DEPENDENT * jnp.max(jnp.abs(alpha) + beta)
+        Q = basis.Q.at[k + 1].set(jnp.where(alive, w / norm, 0))
+        return _Basis(Q, alpha, beta, k + 1, alive)
+
+    return jax.lax.while_loop(lambda basis: basis.alive & (basis.size < steps), advance, first)
+
+
+@eqx.filter_jit
+def _check(matvec: Matvec, Q: Float[Array, "q n"], U: Float[Array, "2 q"]):
+    V = U @ Q
+    V = V / jnp.linalg.norm(V, axis=1, keepdims=True)
+    HV = jax.lax.map(matvec, V)
+    values = jnp.sum(V * HV, axis=1)  # Rayleigh quotients: bounds whatever the basis suffered
+    return values, V, jnp.linalg.norm(HV - values[:, None] * V, axis=1)
+
+
+def _tridiagonal(alpha: Float64[np.ndarray, " k"], beta: Float64[np.ndarray, " j"]):
+    decomposition: Any = scipy.linalg.eigh_tridiagonal(alpha, beta)
+    return decomposition

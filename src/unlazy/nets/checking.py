@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every learner checks: its activation's name, its inputs and whose parameters it gets."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from unlazy.activations import Activation, activation
+from unlazy.errors import UnknownNameError
+
+
+def as_activation(value: str | Activation) -> Activation:
+    """The activation; an unknown name is reported as the argument `activation`."""
+    try:
+        return activation(value)
+    except UnknownNameError as error:
+        raise UnknownNameError(str(error).replace("name", "activation", 2)) from None
+
+
+def check_rows(x: Array | np.ndarray, inputs: int) -> None:
+    """Raise unless `x` has one sample a row, of `inputs` entries."""
+    if jnp.ndim(x) != 2 or jnp.shape(x)[1] != inputs:
+        raise ValueError(
+            f"`x` must have shape (n, {inputs}), one sample a row, got x.shape={jnp.shape(x)}."
+        )
+
+
+def check_owner(params: object, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise unless the named arrays of `params` have the shapes of this network's."""
+    for name, shape in shapes.items():
+        found = jnp.shape(getattr(params, name))
+        if found != shape:
+            raise ValueError(
+                f"`params` must be of this network, with {name} of shape {shape}, "
+                f"got params.{name}.shape={found}."
+            )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mini-batches without replacement, as a state that a compiled loop can carry."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Int, PRNGKeyArray
+
+from unlazy.checks import check_count
+
+
+class Batches(NamedTuple):
+    """Where an epoch stands: its order of the samples and the next place in it."""
+
+    key: PRNGKeyArray
+    order: Int[Array, " n"]
+    place: Int[Array, ""]
+
+
+def count_rows(data: Any) -> int:
+    """How many samples `data` holds.
+
+    Raises:
+        ValueError: its arrays differ in the number of rows, or have none.
+    """
+    counts = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
+    if len(counts) != 1 or counts == {0}:
+        raise ValueError(
+            "`data` must be arrays with the same number of rows, at least one, "
+            f"got row counts {sorted(counts)}."
+        )
+    return counts.pop()
+
+
+def start_batches(data: Any, batch_size: int, *, key: PRNGKeyArray) -> Batches:
+    """The state before the first batch of `batch_size` rows of `data`.
+
+    Raises:
+        ValueError: `data` is ragged, or has fewer rows than `batch_size`.
+    """
+    n = count_rows(data)
+    check_count(batch_size, "batch_size")
+    if batch_size > n:
+        raise ValueError(
+            f"`batch_size` must be at most the number of samples, {n}, "
+            f"got batch_size={batch_size}. Use None for full-batch descent."
+        )
+    # A place past the end makes the first step draw the first order.
+    return Batches(key, jnp.arange(n), jnp.asarray(n))
+
+
+def next_batch(batches: Batches, data: Any, batch_size: int) -> tuple[Batches, Any]:
+    """The next rows of `data`; each epoch has a new order and skips its last n mod batch_size."""
+    n = batches.order.shape[0]
+    epoch_over = batches.place + batch_size > n
+    key, order, place = jax.lax.cond(epoch_over, _reshuffle, lambda same: same, batches)
+    rows = jax.lax.dynamic_slice(order, (place,), (batch_size,))
+    batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], data)
+    return Batches(key, order, place + batch_size), batch
+
+
+def _reshuffle(batches: Batches) -> Batches:
+    key, key_order = jr.split(batches.key)
+    return Batches(key, jr.permutation(key_order, batches.order), jnp.zeros_like(batches.place))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many lanes fit a memory budget."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from unlazy.train.grid.program import Plan, Shared, first_lane
+
+
+def training_bytes(plan: Plan, shared: Shared) -> int:
+    """What one lane takes in training, from above: nothing is assumed to be fused or freed."""
+
+    def lane(trained: Any, frozen: list[Array], leaves: list[Array]) -> Any:
+        rows = [leaf[: plan.batch_size] for leaf in leaves]
+        batch = jax.tree.unflatten(plan.structure, rows)
+        objective = lambda trained: plan.loss(plan.layout.combine(trained, frozen), batch)  # noqa: E731  # one line
+        return jax.value_and_grad(objective)(trained)
+
+    def state() -> Any:
+        trained = first_lane(plan, shared)[0]
+        return trained, plan.rule.init(trained, shared.lr[0], shared.wd[0])
+
+    shapes = jax.eval_shape(lambda: first_lane(plan, shared))
+    # Twice the state: a loop holds what it reads and what it writes.
+    return 2 * _tree_bytes(jax.eval_shape(state)) + _intermediates(lane, *shapes)
+
+
+def evaluation_bytes(plan: Plan, shared: Shared) -> int:
+    """What one lane takes in evaluation, on the largest of the sets, from above."""
+    trained, frozen, _ = jax.eval_shape(lambda: first_lane(plan, shared))
+    largest = 1
+    for (_, structure, axes), leaves in zip(plan.sets, shared.sets, strict=True):
+        rows = [
+            leaf if axis is None else jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
+            for leaf, axis in zip(leaves, axes, strict=True)
+        ]
+
+        def lane(trained: Any, frozen: list[Array], leaves: Any, structure=structure) -> Array:
+            data = jax.tree.unflatten(structure, leaves)
+            return plan.metric(plan.layout.combine(trained, frozen), data)
+
+        largest = max(largest, _intermediates(lane, trained, frozen, rows))
+    return largest
+
+
+def lanes_that_fit(memory: int | float, bytes_each: int) -> int:
+    """How many lanes fit.
+
+    Raises:
+        ValueError: not even one.
+    """
+    if memory < bytes_each:
+        raise ValueError(
+            f"`memory` must be at least {bytes_each} bytes, what one lane takes for each worker, "
+            f"got {memory:.0f} bytes for each. Give more, or take fewer workers or smaller batches."
+        )
+    return int(memory // bytes_each)
+
+
+def evaluated_together(lanes: int, memory: int | float, bytes_each: int) -> int:
+    """A divisor of `lanes` that fits, one at least: a remainder would compile a second program."""
+    most = max(1, int(memory // bytes_each))
+    return max(count for count in range(1, lanes + 1) if lanes % count == 0 and count <= most)
+
+
+def _intermediates(function: Any, *shapes: Any) -> int:
+    return _written(jax.make_jaxpr(function)(*shapes).jaxpr)
+
+
+def _written(jaxpr: Any) -> int:
+    """Bytes of all values that a program computes, those of inner programs once."""
+    total = 0
+    for equation in jaxpr.eqns:
+        total += sum(_bytes(variable.aval) for variable in equation.outvars)
+        for value in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_is_program):
+            if _is_program(value):
+                total += _written(getattr(value, "jaxpr", value))
+    return total
+
+
+def _is_program(value: Any) -> bool:
+    return hasattr(value, "eqns") or hasattr(value, "jaxpr")
+
+
+def _tree_bytes(tree: Any) -> int:
+    return sum(_bytes(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _bytes(shaped: Any) -> int:
+    shape, dtype = getattr(shaped, "shape", ()), getattr(shaped, "dtype", None)
+    # Random keys have a dtype without a size; they are few.
+    size = (
+        jnp.dtype(dtype).itemsize if dtype is not None and jnp.issubdtype(dtype, jnp.number) else 4
+    )
+    return math.prod(shape) * size

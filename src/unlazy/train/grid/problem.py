@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's loss, parameters and data as a plan to compile and the arrays that it reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+
+from unlazy.kernels.empirical.model import Trained
+from unlazy.train.grid.checking import check_start, samples_of
+from unlazy.train.grid.chunks import Tiling, tile
+from unlazy.train.grid.layout import Axes, check_seed_axis, lay_out, leaf_axes
+from unlazy.train.grid.memory import (
+    evaluated_together,
+    evaluation_bytes,
+    lanes_that_fit,
+    training_bytes,
+)
+from unlazy.train.grid.order import seed_keys
+from unlazy.train.grid.program import Loss, Plan, Shared
+from unlazy.train.grid.rules import UpdateRule
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is trained, on what, and by which rule."""
+
+    loss: Loss
+    metric: Loss
+    rule: UpdateRule
+    params: Any
+    data: Any
+    sets: Mapping[str, Any]
+    trained: Trained
+    params_axes: Axes
+    data_axes: Axes
+
+    def set_up(
+        self,
+        rates: Float[np.ndarray, " l"],
+        decays: Float[np.ndarray, " w"],
+        scale: Float[np.ndarray, " epochs"],
+        seeds: Int[np.ndarray, " s"],
+        *,
+        key: PRNGKeyArray | None,
+    ) -> tuple[Plan, Shared]:
+        """The plan, as yet for full batches, and the arrays."""
+        check_start(self.params)
+        layout, trained, frozen = lay_out(self.params, self.trained, self.params_axes, len(seeds))
+        sets = {"train": self.data, **self.sets}
+        flat = {name: self._flat(name, data, len(seeds)) for name, data in sets.items()}
+        plan = Plan(
+            loss=self.loss,
+            metric=self.metric,
+            rule=self.rule,
+            layout=layout,
+            structure=flat["train"][0],
+            data_axes=flat["train"][1],
+            sets=tuple((name, *flat[name][:2]) for name in sets),
+            samples=flat["train"][3],
+            batch_size=None,
+        )
+        dtype = jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(trained)))
+        keys = seed_keys(jr.key(0) if key is None else key, jnp.asarray(seeds, jnp.uint32))
+        lr, wd = (grid.ravel() for grid in np.meshgrid(rates, decays, indexing="ij"))
+        arrays = [flat[name][2] for name in sets]
+        return plan, Shared(
+            trained=trained,
+            frozen=frozen,
+            data=arrays[0],
+            sets=arrays,
+            lr=jnp.asarray(lr, dtype),
+            wd=jnp.asarray(wd, dtype),
+            scale=jnp.asarray(scale, dtype),
+            keys=keys,
+        )
+
+    def _flat(self, name: str, data: Any, seeds: int) -> tuple[Any, tuple, list[Any], int]:
+        """The structure, the axes and the arrays of a set, and its number of samples."""
+        label = "data" if name == "train" else f"evaluate[{name!r}]"
+        axes = jax.tree.leaves(
+            leaf_axes(self.data_axes, data, "data"), is_leaf=lambda leaf: leaf is None
+        )
+        leaves, structure = jax.tree.flatten(data)
+        check_seed_axis(leaves, axes, seeds, "data")
+        samples = samples_of(leaves, axes, label)
+        return structure, tuple(axes), [jnp.asarray(leaf) for leaf in leaves], samples
+
+
+def fit_memory(
+    plan: Plan, shared: Shared, memory: int | float, workers: int
+) -> tuple[Plan, Tiling]:
+    """How the lanes are cut into chunks so that `workers` of them fit into `memory` bytes."""
+    seeds, settings = shared.keys.shape[0], shared.lr.shape[0]
+    workers = min(workers, seeds * settings)
+    each = memory / workers
+    # A chunk holds its seeds' data once more, in the order of the epoch.
+    copies = sum(leaf.nbytes for leaf in shared.data) if plan.batch_size is not None else 0
+    most = lanes_that_fit(each - copies, training_bytes(plan, shared))
+    tiling = tile(seeds, settings, most=most, workers=workers)
+    together = evaluated_together(
+        tiling.rows * tiling.columns, each, evaluation_bytes(plan, shared)
+    )
+    return plan._replace(at_once=together), tiling

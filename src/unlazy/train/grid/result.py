@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a grid of training runs returns."""
+
+from typing import Any, Literal
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from unlazy.checks import check_count, check_name
+
+Side = Literal["low", "high"]
+
+
+class BestLane(eqx.Module):
+    """The lane that a rule chose."""
+
+    rule: str  # in words
+    lane: int  # its row in the table
+    learning_rate: float
+    weight_decay: float
+    seed: int
+    values: dict[str, float]  # at the end, on every set
+    params: Any  # None where they were not kept
+
+
+class GridResult(eqx.Module):
+    """A grid of training runs: learning rates by weight decays by seeds.
+
+    Arrays over lanes have these three axes in this order, and lanes are numbered along them, the
+    last running fastest. A lane whose loss is no longer finite has diverged: its values are
+    infinite from there on, and the other lanes know nothing of it.
+    """
+
+    learning_rates: Float[np.ndarray, " l"]
+    weight_decays: Float[np.ndarray, " w"]
+    seeds: Int[np.ndarray, " s"]
+    epochs: int
+    times: Int[np.ndarray, " t"]  # epochs after which the sets were evaluated
+    loss: Float[np.ndarray, "l w s epochs"]  # mean of the batches' losses, on the way
+    curves: dict[str, Float[np.ndarray, "l w s t"]]  # the metric on every set, "train" among them
+    diverged_epoch: Int[np.ndarray, "l w s"]  # counted from 1; 0 where the lane did not diverge
+    kept: dict[int, Any]  # parameters at the end, by lane
+
+    @property
+    def lanes(self) -> int:
+        """How many runs."""
+        return self.diverged_epoch.size
+
+    @property
+    def diverged(self) -> Bool[np.ndarray, "l w s"]:
+        """Which lanes diverged."""
+        return self.diverged_epoch > 0
+
+    def final(self, name: str) -> Float[np.ndarray, "l w s"]:
+        """The metric on a set at the end; infinite where the lane diverged.
+
+        For a choice by the mean over seeds, take the mean over the last axis.
+        """
+        check_name(name, self.curves, "name")
+        return self.curves[name][..., -1]
+
+    def table(self) -> dict[str, np.ndarray]:
+        """One row a lane: its settings, the metric at the end on every set, and if it diverged."""
+        lr, wd, seed = np.meshgrid(
+            self.learning_rates, self.weight_decays, self.seeds, indexing="ij"
+        )
+        columns = {"learning_rate": lr, "weight_decay": wd, "seed": seed}
+        columns |= {name: self.final(name) for name in self.curves}
+        columns |= {"diverged": self.diverged, "diverged_epoch": self.diverged_epoch}
+        return {name: values.ravel() for name, values in columns.items()}
+
+    def best(self, by: str | None = None, *, replicate: int | None = None) -> BestLane:
+        """The lane with the smallest metric at the end on the set `by`.
+
+        A choice by the test set reports the best test error of the grid, as many papers do, which
+        is smaller than what an unseen set would show; a choice by a validation set does not have
+        that bias. `values` has both.
+
+        Args:
+            by: name of an evaluation set or "train"; the first evaluation set if None.
+            replicate: choose among the lanes of the seed in this place; among all if None.
+
+        Raises:
+            ValueError: all lanes diverged.
+        """
+        by = self._rule(by)
+        scores = self._scores(by, replicate)
+        if not np.isfinite(scores).any():
+            raise ValueError(
+                f"`best` must have a lane to choose, got {scores.size} lanes that all diverged, "
+                f"the smallest learning rate being {self.learning_rates.min():g}. Try smaller "
+                "ones, and look for huge values in the data."
+            )
+        place = 0 if replicate is None else replicate
+        i, j, k = np.unravel_index(int(np.argmin(scores)), scores.shape)
+        k = int(k) + place
+        lane = int(np.ravel_multi_index((i, j, k), self.diverged_epoch.shape))
+        among = "all seeds" if replicate is None else f"seed {self.seeds[k]}"
+        return BestLane(
+            rule=f"smallest {by} after {self.epochs} epochs, among {scores.size} lanes of {among}",
+            lane=lane,
+            learning_rate=float(self.learning_rates[i]),
+            weight_decay=float(self.weight_decays[j]),
+            seed=int(self.seeds[k]),
+            values={name: float(self.final(name)[i, j, k]) for name in self.curves},
+            params=self.kept.get(lane),
+        )
+
+    def edge(self, by: str | None = None, *, replicate: int | None = None) -> dict[str, Side]:
+        """On which sides of the grid the best lane lies, for a grid that should be extended there.
+
+        An axis with one value has no sides, and a weight decay of 0 is no side but an end.
+
+        Returns:
+            "low" or "high" under "learning_rate" and "weight_decay", each left out where the best
+            lane lies inside.
+
+        Raises:
+            ValueError: all lanes diverged.
+        """
+        best = self.best(by, replicate=replicate)
+        sides: dict[str, Side] = {}
+        axes = {"learning_rate": self.learning_rates, "weight_decay": self.weight_decays}
+        for name, values in axes.items():
+            value = getattr(best, name)
+            if len(values) > 1 and value == values.max():
+                sides[name] = "high"
+            elif len(values) > 1 and value == values.min() and value > 0:
+                sides[name] = "low"
+        return sides
+
+    def _rule(self, by: str | None) -> str:
+        if by is None:
+            return next((name for name in self.curves if name != "train"), "train")
+        check_name(by, self.curves, "by")
+        return by
+
+    def _scores(self, by: str, replicate: int | None) -> Float[np.ndarray, "l w k"]:
+        scores = self.final(by)
+        if replicate is None:
+            return scores
+        check_count(replicate, "replicate", least=0)
+        if replicate >= len(self.seeds):
+            raise ValueError(
+                f"`replicate` must be the place of one of the {len(self.seeds)} seeds, counted "
+                f"from 0, got replicate={replicate}."
+            )
+        return scores[..., replicate : replicate + 1]

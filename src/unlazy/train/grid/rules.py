@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One update of one lane: PyTorch's SGD, or any optax optimiser made from traced scalars."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+OptimizerFactory = Callable[[Any, Any], optax.GradientTransformation]
+"""`factory(learning_rate, weight_decay)`, both traced scalars."""
+
+
+@runtime_checkable
+class UpdateRule(Protocol):
+    """How a lane moves. Hashable, because the compiled program is cached on it."""
+
+    def init(self, trained: Any, lr: Float[Array, ""], wd: Float[Array, ""]) -> Any:
+        """The state before the first update."""
+        ...
+
+    def update(
+        self, trained: Any, gradient: Any, state: Any, lr: Float[Array, ""], wd: Float[Array, ""]
+    ) -> tuple[Any, Any]:
+        """The next parameters and state."""
+        ...
+
+
+@dataclass(frozen=True)
+class TorchSGD:
+    r"""SGD with momentum and coupled weight decay, as PyTorch defines it.
+
+    $$g = \nabla L + \omega\theta, \qquad v \leftarrow \mu v + g, \qquad
+    \theta \leftarrow \theta - \eta v$$
+
+    Source: RN-32, arXiv:1905.10337 section 7 (whose experiments are the same).
+    """
+
+    momentum: float
+
+    def init(self, trained: Any, lr: Float[Array, ""], wd: Float[Array, ""]) -> Any:
+        """A velocity of zero; none at all without momentum."""
+        del lr, wd
+        return jax.tree.map(jnp.zeros_like, trained) if self.momentum else None
+
+    def update(
+        self, trained: Any, gradient: Any, state: Any, lr: Float[Array, ""], wd: Float[Array, ""]
+    ) -> tuple[Any, Any]:
+        """The next parameters and velocity."""
+        v = jax.tree.map(lambda g, p: g + wd.astype(p.dtype) * p, gradient, trained)
+        if self.momentum:
+            v = jax.tree.map(lambda old, g: self.momentum * old + g, state, v)
+        moved = jax.tree.map(lambda p, v: p - lr.astype(p.dtype) * v, trained, v)
+        return moved, v if self.momentum else None
+
+
+@dataclass(frozen=True)
+class OptaxRule:
+    """An optax optimiser, made anew in every step with the learning rate of that epoch."""
+
+    factory: OptimizerFactory
+
+    def init(self, trained: Any, lr: Float[Array, ""], wd: Float[Array, ""]) -> Any:
+        """The optimiser's own state."""
+        # Optax mixes its own constants with ours; under strict promotion it would not trace.
+        with jax.numpy_dtype_promotion("standard"):
+            return self.factory(lr, wd).init(trained)
+
+    def update(
+        self, trained: Any, gradient: Any, state: Any, lr: Float[Array, ""], wd: Float[Array, ""]
+    ) -> tuple[Any, Any]:
+        """The next parameters and state, in the dtypes of the old ones."""
+        with jax.numpy_dtype_promotion("standard"):
+            change, after = self.factory(lr, wd).update(gradient, state, trained)
+            moved = optax.apply_updates(trained, change)
+        return _as_before(moved, trained), _as_before(after, state)
+
+
+def _as_before(after: Any, before: Any) -> Any:
+    # Traced float64 scalars would turn a float32 state into a float64 one, which no loop carries.
+    return jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), after, before)

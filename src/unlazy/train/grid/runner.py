@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains the chunks of a grid, several at a time where the device is a processor of several cores.
+
+XLA runs the small products of a step on one core; two chunks in two threads use two. What a chunk
+computes does not depend on who else is at work, so results are the same for any number of threads.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from unlazy.train.grid.chunks import Chunk, Tiling
+from unlazy.train.grid.program import Plan, Shared, State, advance, evaluate, start
+from unlazy.train.grid.progress import Meter
+
+_STRETCHES = 20  # how often a chunk comes up for air, for progress and to see that all diverged
+
+# Compiled ahead and called from threads, in which the user's scoped settings of JAX do not hold.
+_start = jax.jit(start, static_argnums=0)
+_advance = jax.jit(advance, static_argnums=0, donate_argnums=1)
+_evaluate = jax.jit(evaluate, static_argnums=0)
+
+
+class Programs(NamedTuple):
+    """The compiled programs for one shape of chunk."""
+
+    start: Callable[..., State]
+    advance: Callable[..., tuple[State, Any]]
+    evaluate: Callable[..., list]
+
+
+class Trained(NamedTuple):
+    """What a chunk gives; lanes that only fill its shape are cut off."""
+
+    chunk: Chunk
+    loss: Float[np.ndarray, "epochs r g"]
+    values: Float[np.ndarray, "sets times r g"]
+    kept: dict[tuple[int, int], Any]  # trained parameters by (seed, setting)
+
+
+KeepRule = Literal["best", "all", "none"]
+
+
+def default_workers() -> int:
+    """The cores that this process may use, or one where there is an accelerator."""
+    if jax.devices()[0].platform != "cpu":
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def compile_programs(plan: Plan, shared: Shared, tiling: Tiling, pool: ThreadPoolExecutor):
+    """The programs of `tiling`'s chunks, compiled side by side."""
+    rows = jax.ShapeDtypeStruct((tiling.rows,), jnp.int32)
+    columns = jax.ShapeDtypeStruct((tiling.columns,), jnp.int32)
+    epoch = jax.ShapeDtypeStruct((), jnp.int32)
+    state = jax.eval_shape(partial(start, plan), shared, rows, columns)
+    lowered = (
+        _advance.lower(plan, state, shared, rows, columns, epoch, epoch),
+        _evaluate.lower(plan, state, shared, rows),
+        _start.lower(plan, shared, rows, columns),
+    )
+    compiled = pool.map(lambda program: program.compile(), lowered)
+    train, judge, begin = compiled
+    return Programs(begin, train, judge)
+
+
+def run_chunks(
+    plan: Plan,
+    shared: Shared,
+    tiling: Tiling,
+    *,
+    times: list[int],
+    keep: KeepRule,
+    workers: int,
+    meter: Meter,
+) -> list[Trained]:
+    """Train every chunk to the end, evaluating after as many epochs as `times` say."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers) as pool:
+        programs = compile_programs(plan, shared, tiling, pool)
+        meter.add(0)
+
+        def train(chunk: Chunk) -> Trained:
+            try:
+                return _train(programs, shared, chunk, times, keep, meter, stop)
+            except BaseException:
+                stop.set()  # else the others would train to their end before the error is seen
+                raise
+
+        try:
+            return list(pool.map(train, tiling))
+        finally:
+            stop.set()
+
+
+def _train(
+    programs: Programs,
+    shared: Shared,
+    chunk: Chunk,
+    times: list[int],
+    keep: KeepRule,
+    meter: Meter,
+    stop: threading.Event,
+) -> Trained:
+    state = programs.start(shared, chunk.rows, chunk.columns)
+    epochs, done = shared.scale.shape[0], 0
+    values = np.full((len(shared.sets), len(times), chunk.seeds, chunk.settings), np.nan)
+    for last in _stretches(epochs, times):
+        if stop.is_set():
+            raise _StoppedError
+        span = np.int32(done), np.int32(last)
+        state, alive = programs.advance(state, shared, chunk.rows, chunk.columns, *span)
+        if last in times:
+            found = programs.evaluate(state, shared, chunk.rows)
+            values[:, times.index(last)] = [_valid(value, chunk) for value in found]
+        meter.add(chunk.lanes * (last - done))
+        done = last
+        if not bool(alive):  # nothing is left to train
+            break
+    if done < epochs:
+        meter.add(chunk.lanes * (epochs - done))
+    kept = _kept(state.trained, chunk, keep, values[:, -1])
+    return Trained(chunk, _valid(state.loss, chunk), values, kept)
+
+
+class _StoppedError(Exception):
+    """Another chunk failed; the result of this one is not wanted."""
+
+
+def _stretches(epochs: int, times: list[int]) -> list[int]:
+    """Ends of the stretches that are trained in one call: all times, and some for progress."""
+    ends = {round(epochs * (i + 1) / _STRETCHES) for i in range(_STRETCHES)}
+    return sorted((ends | set(times)) - {0})
+
+
+def _valid(array: Any, chunk: Chunk) -> np.ndarray:
+    return np.asarray(array, np.float64)[..., : chunk.seeds, : chunk.settings]
+
+
+def _kept(
+    trained: Any, chunk: Chunk, keep: KeepRule, final: Float[np.ndarray, "sets r g"]
+) -> dict[tuple[int, int], Any]:
+    """The parameters that are asked for, on the host; of the best, one for each set and seed."""
+    if keep == "none":
+        return {}
+    if keep == "all":
+        chosen = {(i, j) for i in range(chunk.seeds) for j in range(chunk.settings)}
+    else:
+        scores = np.where(np.isfinite(final), final, np.inf)
+        chosen = {(i, int(np.argmin(row))) for each in scores for i, row in enumerate(each)}
+    trained = jax.tree.map(np.asarray, trained)
+    return {
+        (int(chunk.rows[i]), int(chunk.columns[j])): jax.tree.map(
+            lambda leaf, i=i, j=j: leaf[i, j].copy(), trained
+        )
+        for i, j in sorted(chosen)
+    }

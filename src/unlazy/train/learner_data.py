@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data and losses of the learners' own algorithms."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from unlazy.checks import check_inputs, check_labels
+from unlazy.losses import PointwiseLoss
+
+Data = tuple[Float[Array | np.ndarray, "n d"], Float[Array | np.ndarray, "n *c"]]
+
+
+def check_learner_data(data: Data, outputs: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
+    """The samples and labels in that dtype; raise unless they fit a network with such outputs."""
+    x, y = data
+    check_inputs(x, allow_zero_rows=True)
+    check_labels(y, np.shape(x)[0])
+    expected = (np.shape(x)[0], *outputs)
+    if np.shape(y) != expected:
+        raise ValueError(
+            f"`y` must have the shape of the network's outputs, {expected}, "
+            f"got y.shape={np.shape(y)}."
+        )
+    return jnp.asarray(x, dtype), jnp.asarray(y, dtype)
+
+
+def mean_loss(
+    loss: PointwiseLoss, outputs: Float[Array, "n *c"], y: Float[Array, "n *c"]
+) -> Float[Array, ""]:
+    """The mean over samples of the loss, summed over the outputs of each."""
+    losses = loss(outputs, y)
+    return jnp.mean(losses if losses.ndim == 1 else jnp.sum(losses, axis=1))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The constants of perturbed gradient descent, those in use and those of the theorem."""
+
+import math
+from dataclasses import dataclass
+
+from unlazy.checks import check_count, check_positive
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    r"""When perturbed descent kicks, how hard, and when it believes to have arrived.
+
+    The defaults, times $m^{-1/4}$ for the first two by `scaled`, are those of BL-29.
+
+    Source: BL-29.
+    """
+
+    radius: float = 1e-3  # of the kick
+    gradient_threshold: float = 2e-4  # a gradient norm that counts as stationary
+    patience: int = 60  # steps without another kick
+    decrease: float = 1e-6  # of the loss since the last kick, below which it has arrived
+
+    def __post_init__(self):
+        for name in ("radius", "gradient_threshold", "decrease"):
+            check_positive(getattr(self, name), name)
+        check_count(self.patience, "patience", least=0)
+
+    @classmethod
+    def scaled(cls, width: int) -> "Perturbation":
+        r"""For a movement of a network of that width: radius and threshold times $m^{-1/4}$."""
+        check_count(width, "width")
+        scale = width**-0.25
+        return cls(radius=1e-3 * scale, gradient_threshold=2e-4 * scale)
+
+
+def theoretical_perturbation(
+    parameters: int,
+    smoothness: float,
+    hessian_lipschitz: float,
+    accuracy: float,
+    *,
+    gap: float,
+    failure: float = 0.1,
+    c: float = 1.0,
+) -> tuple[float, Perturbation]:
+    r"""The learning rate and the perturbation of the theorem, as opposed to those that one uses.
+
+    With $\chi = 3 \max(\log(N \ell \Delta / (c \varepsilon^2 \delta)), 4)$,
+
+    $$\eta = \frac c\ell, \quad r = \frac{\sqrt c\, \varepsilon}{\chi^2 \ell}, \quad
+    g_{th} = \frac{\sqrt c\, \varepsilon}{\chi^2}, \quad
+    f_{th} = \frac{c}{\chi^3} \sqrt{\frac{\varepsilon^3}{\rho}}, \quad
+    t_{th} = \frac{\chi \ell}{c^2 \sqrt{\rho \varepsilon}}$$
+
+    Source: BL-29, after Jin et al. 2017 (quoted from memory there). Without momentum.
+
+    Args:
+        parameters: $N$.
+        smoothness: $\ell$, the Lipschitz constant of the gradient.
+        hessian_lipschitz: $\rho$.
+        accuracy: $\varepsilon$, the gradient norm to reach; curvature then above
+            $-\sqrt{\rho\varepsilon}$.
+        gap: $\Delta$, loss at the start less its infimum.
+        failure: $\delta$, probability.
+        c: the theorem's small constant.
+
+    Example:
+        >>> rate, rule = theoretical_perturbation(100, 2.0, 1.0, 0.01, gap=1.0)
+        >>> print(rate, rule.patience)
+        0.5 1009
+    """
+    check_count(parameters, "parameters")
+    named = {"smoothness": smoothness, "hessian_lipschitz": hessian_lipschitz, "gap": gap}
+    for name, value in {**named, "accuracy": accuracy, "failure": failure, "c": c}.items():
+        check_positive(value, name)
+    chi = 3 * max(math.log(parameters * smoothness * gap / (c * accuracy**2 * failure)), 4)
+    threshold = math.sqrt(c) * accuracy / chi**2
+    patience = chi * smoothness / (c**2 * math.sqrt(hessian_lipschitz * accuracy))
+    decrease = c / chi**3 * math.sqrt(accuracy**3 / hessian_lipschitz)
+    rule = Perturbation(threshold / smoothness, threshold, math.ceil(patience), decrease)
+    return c / smoothness, rule
