@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.peers import grid_problem
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -108,8 +110,24 @@ def _cnn(rng: np.random.Generator) -> Arrays:
     return _single(arrays)
 
 
+def _fit_grid(rng: np.random.Generator) -> Arrays:
+    from benchmarks.peers.unlazy_grid import orders  # here, because it takes JAX
+
+    return {**grid_problem.arrays(rng), "orders": orders()}
+
+
 def _mlp_rows(rng: np.random.Generator) -> Arrays:
     return {name: value.T if name[0] == "W" else value for name, value in _mlp(rng).items()}
+
+
+def _taylor(rng: np.random.Generator) -> Arrays:
+    """A network of 256 samples, and its parameters after a move of a tenth."""
+    arrays = _mlp(rng)
+    arrays["x"] = _rows(rng, 256, 784).astype(np.float32)
+    for name in [name for name in arrays if name != "x"]:
+        step = 0.1 * _weights(rng, *arrays[name].shape)
+        arrays["new_" + name] = arrays[name] + step.astype(np.float32)
+    return arrays
 
 
 def _neural_tangents(variant: str, rounds: int = 3, calls: int = 5) -> Entrant:
@@ -195,5 +213,26 @@ CASES: tuple[Case, ...] = (
         ),
         tolerance=1e-4,
         at_least={"neural_tangents": 5.0},
+    ),
+    *(
+        Case(
+            name=f"taylor_expand_{order}",
+            about=f"Taylor model of order {order}, 784-512-512-512-10 tanh, n = 256",
+            inputs=_taylor,
+            entrants=(OURS, Entrant("neural_tangents", calls=9)),
+            tolerance=1e-4,
+            # Both are bound by the same products: on a busy machine this says little.
+            at_least={"neural_tangents": 1.0},
+        )
+        for order in range(1, 7)
+    ),
+    Case(
+        name="fit_grid",
+        about="156 lanes of SGD, three-layer ResNet, m = 100, n = 400, 200 epochs, and compiling",
+        inputs=_fit_grid,
+        entrants=(OURS, Entrant("torch", rounds=1, calls=0), Entrant("torch", "one_thread", 1, 0)),
+        # Of the losses at the end, at most 1: at the largest rates rounding grows over 1600 steps.
+        tolerance=0.05,
+        at_least={"torch": 12.0},
     ),
 )

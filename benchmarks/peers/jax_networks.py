@@ -59,3 +59,12 @@ def split(inputs: Mapping[str, Any]) -> tuple[dict[str, jax.Array], jax.Array]:
     """Parameters and data of a case, on the device."""
     params = {name: jnp.asarray(value) for name, value in inputs.items() if name != "x"}
     return params, jnp.asarray(inputs["x"])
+
+
+def split_moved(
+    inputs: Mapping[str, Any],
+) -> tuple[dict[str, jax.Array], dict[str, jax.Array], jax.Array]:
+    """Parameters before and after a move, and data."""
+    every, x = split(inputs)
+    old = {name: value for name, value in every.items() if not name.startswith("new_")}
+    return old, {name: every["new_" + name] for name in old}, x

@@ -12,7 +12,7 @@ import types
 
 import jax
 
-from benchmarks.peers.jax_networks import NETWORKS, split
+from benchmarks.peers.jax_networks import NETWORKS, split, split_moved
 from benchmarks.peers.measure import Call, Task, serve
 
 # The package imports its TensorFlow bridge, which nothing here uses: TensorFlow would have to be
@@ -26,6 +26,8 @@ from neural_tangents import stax  # noqa: E402  # pyright: ignore[reportMissingI
 def prepare(task: Task) -> Call:
     double = task.case.endswith("float64")
     jax.config.update("jax_enable_x64", double)
+    if task.case.startswith("taylor"):
+        return _taylor(task)
     return _analytic(task) if task.case.startswith("ntk") else _empirical(task)
 
 
@@ -50,6 +52,13 @@ def _empirical(task: Task) -> Call:
     )
     compiled = jax.jit(lambda params, x: kernel(x, None, params))
     return lambda: compiled(params, x).block_until_ready()
+
+
+def _taylor(task: Task) -> Call:
+    params, new, x = split_moved(task.inputs)
+    order = int(task.case.rsplit("_", 1)[1])
+    compiled = jax.jit(lambda p0, p, x: nt.taylor_expand(NETWORKS["mlp"], p0, order)(p, x))
+    return lambda: compiled(params, new, x).block_until_ready()
 
 
 if __name__ == "__main__":
