@@ -52,9 +52,11 @@ def check_inputs(x: ArrayLike, name: str = "x", *, allow_zero_rows: bool = False
         )
 
 
-def check_labels(y: ArrayLike, n: int, name: str = "y") -> None:
-    """Raise unless `y` is a finite `(n,)` or `(n, c)` array."""
+def check_labels(y: ArrayLike, n: int, name: str = "y", *, single: bool = False) -> None:
+    """Raise unless `y` is a finite `(n,)` or `(n, c)` array; with `single`, `(n,)`."""
     shape = np.shape(y)
+    if single and shape != (n,):  # (n, 1) would broadcast against (n,) outputs
+        raise ValueError(f"`{name}` must have shape ({n},), got {name}.shape={shape}.")
     if len(shape) not in (1, 2) or shape[0] != n or 0 in shape:
         raise ValueError(
             f"`{name}` must have shape ({n},) or ({n}, c), one row a sample, "

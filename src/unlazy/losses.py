@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
 
-from unlazy.checks import check_name
+from unlazy.checks import check_name, is_known
 
 Values = Float[Array, "*shape"]
 
@@ -19,7 +20,8 @@ class PointwiseLoss:
 
     `derivatives` holds $\ell, \ell', \ell'', \ell'''$, all with respect to `z`, in closed form.
     `lipschitz`, `curvature` and `jerk` bound $|\ell'|$, $\ell''$ and $|\ell'''|$ over all `z` and
-    `y`; `inf` where there is no bound. Two losses of one name are equal.
+    all labels that the loss is for (`signs`: only plus and minus 1); `inf` where there is no bound.
+    Two losses of one name are equal.
 
     Source: BL-5, arXiv:1910.01619 section 2.
     """
@@ -28,6 +30,7 @@ class PointwiseLoss:
     lipschitz: float
     curvature: float
     jerk: float
+    signs: bool
     derivatives: tuple[Callable[[Values, Values], Values], ...] = field(compare=False, repr=False)
 
     def __call__(self, z: Values, y: Values) -> Values:
@@ -67,6 +70,19 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
     return _LOSSES[loss]
 
 
+def check_targets(loss: str | PointwiseLoss, y: ArrayLike, name: str = "y") -> None:
+    """Raise where labels are known and the loss is not for them: 0 and 1 with the logistic loss."""
+    if not pointwise(loss).signs or not is_known(y):
+        return
+    values = np.unique(np.asarray(y, np.float64))
+    if not set(values) <= {-1.0, 1.0}:
+        raise ValueError(
+            f"`{name}` must hold labels of plus and minus 1 for the logistic loss, got "
+            f"{name} with {', '.join(f'{value:g}' for value in values[:4])}. For labels of 0 and 1 "
+            f"pass 2 * {name} - 1."
+        )
+
+
 def _logistic_1(z: Values, y: Values) -> Values:
     return -y * jax.nn.sigmoid(-y * z)
 
@@ -103,16 +119,16 @@ def _pseudo_huber_3(z: Values, y: Values) -> Values:
 _LOSSES = {
     "logistic": PointwiseLoss(
         # sup |l'''| is at p = 1/2 +- 1/sqrt(12).
-        *("logistic", 1.0, 1 / 4, 1 / (6 * 3**0.5)),
+        *("logistic", 1.0, 1 / 4, 1 / (6 * 3**0.5), True),
         (lambda z, y: jax.nn.softplus(-y * z), _logistic_1, _logistic_2, _logistic_3),
     ),
     "pseudo-huber": PointwiseLoss(
         # sup |l'''| = 3 u (1 + u^2)^-5/2 is at u = 1/2.
-        *("pseudo-huber", 1.0, 1.0, 1.5 * 1.25**-2.5),
+        *("pseudo-huber", 1.0, 1.0, 1.5 * 1.25**-2.5, False),
         (_pseudo_huber, _pseudo_huber_1, _pseudo_huber_2, _pseudo_huber_3),
     ),
     "squared": PointwiseLoss(
-        *("squared", float("inf"), 1.0, 0.0),
+        *("squared", float("inf"), 1.0, 0.0, False),
         (
             lambda z, y: (z - y) ** 2 / 2,
             lambda z, y: z - y,

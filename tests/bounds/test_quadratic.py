@@ -308,3 +308,14 @@ def test_bad_arguments_are_refused(no_shape_checker):
         landscape_theory(opt=0, norm_star=1.0, epsilon=1.0, gamma=0, d=1, m=1)
     with pytest.raises(ValueError, match="`x` must have no row of zeros"):
         second_moment_norm(np.zeros((2, 2)))
+
+
+def test_the_gap_asks_for_the_symmetric_start_that_it_is_proved_for(getkey):
+    net = TwoLayer(3, 4, "relu3", init="symmetric")
+    params, x = net.init(key=getkey()), np.eye(3)
+    for wrong in (
+        TwoLayerParams(W=params.W, a=10 * params.a),
+        TwoLayerParams(W=params.W.at[0].add(1.0), a=params.a),
+    ):
+        with pytest.raises(ValueError, match="`params0` must be a symmetric start"):
+            quadratic_gap(wrong, x, norm=1.0)

@@ -10,7 +10,7 @@ import pytest
 
 import unlazy as ul
 from unlazy import data, escape
-from unlazy.nets import TwoLayer
+from unlazy.nets import TwoLayer, TwoLayerParams
 
 M, D, N = 10, 4, 6
 
@@ -155,3 +155,15 @@ def test_what_the_theory_does_not_cover_is_refused(getkey):
         escape.init_norm_bound(3, 4, delta=1.5)
     with pytest.raises(ValueError, match="`form` must be a known name"):
         escape.init_norm_bound(3, 4, form="papers")
+
+
+def test_a_movement_of_the_output_weights_is_refused_where_it_would_be_left_out(getkey):
+    net = TwoLayer(2, 4, "relu3", init="symmetric")
+    params = net.init(key=getkey())
+    delta = TwoLayerParams(W=jnp.ones((4, 2)), a=jnp.arange(4.0))
+    for function in (ul.escape.quadratic_output, ul.escape.remainder_bound):
+        with pytest.raises(ValueError, match="`delta` must move the hidden layer alone"):
+            function(net, params, delta, jnp.eye(2))
+    still = TwoLayerParams(W=jnp.ones((4, 2)), a=jnp.zeros(4))
+    alone = ul.escape.quadratic_output(net, params, still.W, jnp.eye(2))
+    np.testing.assert_array_equal(ul.escape.quadratic_output(net, params, still, jnp.eye(2)), alone)

@@ -55,3 +55,14 @@ def test_sizes_at_the_edge_of_float32_neither_overflow_nor_vanish():
 def test_below_one_it_is_not_a_norm():
     with pytest.raises(ValueError, match=r"`p` must be at least 1, got p=0.5"):
         ul.escape.norm_2p(jnp.eye(2), 0.5)
+
+
+def test_a_movement_that_is_not_finite_has_no_norm_and_no_bound(no_shape_checker):
+    assert np.isnan(norm_2p(jnp.array([[jnp.nan, 1.0], [2.0, 3.0]]), 4))
+    net = ul.nets.TwoLayer(2, 4, "relu3", init="symmetric")
+    params = net.init(key=jr.key(0))
+    with pytest.raises(ValueError, match="`delta` must be finite"):
+        ul.escape.remainder_bound(net, params, jnp.full((4, 2), jnp.nan), jnp.eye(2))
+    for W in (jnp.zeros((0, 3)), jnp.ones(3)):
+        with pytest.raises(ValueError, match=r"`W` must have shape \(m, d\)"):
+            norm_2p(W, 4)

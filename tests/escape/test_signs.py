@@ -64,3 +64,8 @@ def test_bad_input_is_refused(no_shape_checker):
         ul.escape.flip((jnp.ones((3, 2)), jnp.ones(2)), jnp.ones(3), where=lambda t: t)
     with pytest.raises(ValueError, match="`width` must be an integer >= 1, got width=0"):
         ul.escape.random_signs(0, key=jr.key(0))
+
+
+def test_multiples_of_integers_are_not_rounded_to_zero(no_shape_checker):
+    flipped = ul.escape.flip(np.array([[2, 2], [4, 4]]), jnp.array([0.5, -0.5]))
+    np.testing.assert_array_equal(flipped, [[1.0, 1.0], [-2.0, -2.0]])

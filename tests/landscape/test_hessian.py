@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -172,3 +173,24 @@ def test_a_hessian_that_is_not_finite_is_refused(getkey):
         extreme_eigenvalues(lambda w: jnp.sum(jnp.sqrt(w)), jnp.zeros(2), key=getkey())
     with pytest.raises(ValueError, match="`loss` must have a finite Hessian"):
         extreme_eigenvalues(lambda w: jnp.sum(w**0.5), jnp.zeros(2), dense=False, key=getkey())
+
+
+def test_an_equinox_model_keeps_its_functions_and_float64_its_digits():
+    model = eqx.nn.MLP(2, 1, 4, 1, jnp.tanh, key=jax.random.key(0))
+    x = jnp.array([[1.0, -2.0], [0.5, 3.0]])
+
+    def loss(model):
+        return jnp.sum(jax.vmap(model)(x) ** 2)
+
+    product = hvp(loss, model, model)
+    assert product.activation is model.activation
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    _, expected = jax.jvp(jax.grad(lambda a: loss(eqx.combine(a, rest))), (arrays,), (arrays,))
+    for ours, theirs in zip(
+        jax.tree.leaves(eqx.filter(product, eqx.is_array)), jax.tree.leaves(expected), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    w = np.array([1.0 + 1e-12, 2.0])
+    np.testing.assert_allclose(
+        hvp(lambda w: w[0] ** 3, w, np.array([1.0, 0.0]))[0], 6 * w[0], rtol=1e-15
+    )

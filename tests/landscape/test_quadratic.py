@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy.landscape import QuadraticRisk, hvp, quadratic_risk
+from unlazy.landscape import QuadraticRisk, hvp, quadratic_risk, randomized_landscape
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.taylor import terms
 from unlazy.train import fit
@@ -87,3 +87,19 @@ def test_bad_arguments_are_named(small, getkey, no_shape_checker):
     relu = TwoLayer(3, 8, "relu", "symmetric")
     with pytest.raises(ValueError, match="`k` must be at most 1 for relu, got k=2"):
         QuadraticRisk.of(relu, params, x, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.array([[1.0], [-1.0]]), r"`y` must have shape \(2,\)"),
+        (np.array([0.0, 1.0]), r"labels of plus and minus 1 .* got y with 0, 1. .* 2 \* y - 1"),
+    ],
+)
+def test_labels_that_would_train_on_something_else_are_refused(y, message, no_shape_checker):
+    net = TwoLayer(2, 4, "relu3", init="symmetric")
+    params, x = net.init(key=jax.random.key(0)), np.eye(2)
+    with pytest.raises(ValueError, match=message):
+        QuadraticRisk.of(net, params, x, y)
+    with pytest.raises(ValueError, match=message):
+        randomized_landscape(net, params, params.W, params.W, x, y, pairs=None)

@@ -2,7 +2,14 @@
 """What can be said of generalisation from the data alone."""
 
 from unlazy.bounds.certificate import LazyCertificate, lazy_certificate
+from unlazy.bounds.concept_rates import (
+    ThreeLayerRates,
+    TwoLayerRates,
+    three_layer_rates,
+    two_layer_rates,
+)
 from unlazy.bounds.degrees import DegreeSpectrum, degree_spectrum
+from unlazy.bounds.function_complexities import function_complexity
 from unlazy.bounds.functions import (
     Arctan,
     Constant,
@@ -26,6 +33,14 @@ from unlazy.bounds.perturbation import (
 )
 from unlazy.bounds.population import population_loss, sample_size, uniform_convergence
 from unlazy.bounds.population_trained import TrainedBound, population_loss_trained
+from unlazy.bounds.pseudo_class import (
+    ThreeLayerSupremum,
+    TwoLayerSupremum,
+    rademacher_pseudo_three_layer,
+    rademacher_pseudo_three_layer_supremum,
+    rademacher_pseudo_two_layer,
+    rademacher_pseudo_two_layer_supremum,
+)
 from unlazy.bounds.quadratic_class import (
     QuadraticRademacher,
     QuadraticSupremum,
@@ -49,6 +64,14 @@ from unlazy.bounds.rademacher import (
 )
 from unlazy.bounds.rademacher_ascent import rademacher_ascent
 from unlazy.bounds.rademacher_network import rademacher_counted, rademacher_sharp
+from unlazy.bounds.rademacher_rates import (
+    NetworkRate,
+    generalization_gap,
+    rademacher_linear_rate,
+    rademacher_relu_layer,
+    rademacher_three_layer_rate,
+    rademacher_two_layer_rate,
+)
 from unlazy.bounds.sample_sizes import (
     SampleSizes,
     quadratic_sample_size,
@@ -69,6 +92,7 @@ __all__ = [
     "LearnableBound",
     "LearnableChain",
     "LeaveOneOut",
+    "NetworkRate",
     "PerturbationBounds",
     "Power",
     "Powers",
@@ -80,11 +104,17 @@ __all__ = [
     "SampleSizes",
     "TargetFunction",
     "TheoryWidths",
+    "ThreeLayerRates",
+    "ThreeLayerSupremum",
     "TrainedBound",
+    "TwoLayerRates",
+    "TwoLayerSupremum",
     "absolute_loss",
     "clipped_absolute_loss",
     "degree_spectrum",
     "flipped_fraction",
+    "function_complexity",
+    "generalization_gap",
     "gradient_coupling_order",
     "hessian_coupling_order",
     "initial_gram_deviation",
@@ -109,17 +139,27 @@ __all__ = [
     "rademacher_counted",
     "rademacher_linear",
     "rademacher_linear_bound",
+    "rademacher_linear_rate",
     "rademacher_operator_bound",
     "rademacher_probable",
+    "rademacher_pseudo_three_layer",
+    "rademacher_pseudo_three_layer_supremum",
+    "rademacher_pseudo_two_layer",
+    "rademacher_pseudo_two_layer_supremum",
     "rademacher_quadratic",
     "rademacher_quadratic_supremum",
+    "rademacher_relu_layer",
     "rademacher_sharp",
+    "rademacher_three_layer_rate",
+    "rademacher_two_layer_rate",
     "ramp_loss",
     "ridge_norm_bound",
     "ridge_sample_sizes",
     "sample_size",
     "second_moment_norm",
     "theory_widths",
+    "three_layer_rates",
+    "two_layer_rates",
     "uniform_convergence",
     "xor_sample_sizes",
     "zero_one_loss",

@@ -7,8 +7,9 @@ import equinox as eqx
 
 from unlazy.checks import check_count, check_positive
 
-# max over p of 56 p^3 - 5 p^4, at p = 8.4: what the regulariser's Hessian costs against itself.
-REGULARISER_CONSTANT = 378 * (14 / 5) ** 3
+REGULARIZER_CONSTANT = 378 * (14 / 5) ** 3
+r"""$C = \max_p 56 p^3 - 5 p^4 = 8297.856$ at $p = 42/5$: what the regulariser's Hessian costs
+against itself; sharp in the last form of `landscape.curvature_bound`."""
 
 
 class LandscapeTheory(eqx.Module):
@@ -73,7 +74,7 @@ def landscape_theory(
         check_positive(value, name)
     _check_sizes(d, m, radius)
     slack = 2 * float(gamma) * float(opt) + float(epsilon)
-    lam = slack / (REGULARISER_CONSTANT * float(norm_star) ** 8)
+    lam = slack / (REGULARIZER_CONSTANT * float(norm_star) ** 8)
     growth = 1 + (2 * float(opt) + float(epsilon)) / slack
     return LandscapeTheory(
         penalty=lam,

@@ -50,17 +50,19 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
         norm: $B_w$.
 
     Raises:
-        ValueError: shapes do not fit, an entry is not finite, or `norm` is not positive.
+        ValueError: shapes do not fit, an entry is not finite, `norm` is not positive, or the start
+            is not symmetric.
 
     Example:
         >>> import jax.numpy as jnp
-        >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.array([1.0, -1.0]))
+        >>> params = TwoLayerParams(W=jnp.ones((2, 2)), a=jnp.array([1.0, -1.0]))
         >>> gap = quadratic_gap(params, jnp.eye(2), norm=1.0)
         >>> print(round(gap.main, 4), round(gap.offset, 4), round(gap.coupling, 4))
         11.5362 1.4142 0.6731
     """
     check_positive(norm, "norm")
     check_network(params0.W, x)
+    _check_symmetric_start(params0)
     (n, d), m = np.shape(x), len(params0.W)
     Z0 = np.asarray(preactivations(params0.W, x))
     length = np.linalg.norm(np.asarray(x, np.float64), axis=1)
@@ -71,6 +73,18 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
         offset=2 / math.sqrt(n),
         coupling=2 * float(np.mean(_coupling(np.abs(Z0).max(axis=1), length, float(norm), m))),
     )
+
+
+def _check_symmetric_start(params0: TwoLayerParams) -> None:
+    W, a = np.asarray(params0.W), np.asarray(params0.a)
+    half = len(W) // 2
+    twins = len(W) % 2 == 0 and np.array_equal(W[:half], W[half:])
+    if not twins or not np.array_equal(np.abs(a), np.ones_like(a)) or np.any(a[:half] + a[half:]):
+        raise ValueError(
+            "`params0` must be a symmetric start: the second half of the neurons copies the first, "
+            "with output weights +1 or -1 of the other sign. nets.TwoLayer makes one with "
+            "init='symmetric'."
+        )
 
 
 def _coupling(

@@ -161,6 +161,8 @@ def two_xor(
         >>> print(round(fit.norm_2_4**4 / np.pi, 9))
         8.0
     """
+    if len(coordinates) != 2:
+        raise ValueError(f"`coordinates` must be two, got coordinates={coordinates}.")
     i, j = coordinates
     check_start(net, params0, x)
     check_count(i, "coordinates", least=0)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import as_array, check_count, check_finite, check_name
+from unlazy.data.composed_products import composed_sines, composed_tanhs
 
 Inputs = Float[Array | np.ndarray, "n d"]
 Values = Float[Array | np.ndarray, " n"]
@@ -33,8 +34,12 @@ def target(name: str, **options: Any) -> Target:
     - "sparse-polynomial", `coefficients`, `monomials`: a sum of those.
     - "ridge-power", `beta`, `power`, `alpha=1`: $\alpha (\beta^\top x)^p$.
     - "ridge-sum", `alphas`, `betas`, `powers`: a sum of those.
+    - "composed-sines": $(\sin 3x_1 + \sin 3x_2 + \sin 3x_3 - 2)^2 \cos 7x_4$; its `concept()` is
+      the same function as a `ThreeLayerConcept`.
+    - "composed-tanhs": $(\tanh 8x_1 + \tanh 8x_2 + \tanh 8x_3 - 2)^2 \tanh 8x_4$, likewise.
 
-    Source: BL-37, BL-38 and BL-E3, arXiv:1910.01619; NB's sparse part is a "ridge-sum".
+    Source: BL-37, BL-38 and BL-E3, arXiv:1910.01619; LG-51 and LG-52, arXiv:1811.04918; NB's sparse
+    part is a "ridge-sum".
 
     Args:
         name: of the function.
@@ -189,4 +194,6 @@ _TARGETS: dict[str, Callable[..., Target]] = {
     "sparse-polynomial": Monomials,
     "ridge-power": _ridge_power,
     "ridge-sum": RidgePowers,
+    "composed-sines": composed_sines,
+    "composed-tanhs": composed_tanhs,
 }

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.activations import Activation
 from unlazy.bounds.confidence import check_delta
-from unlazy.checks import check_count, check_inputs, check_name
+from unlazy.checks import check_count, check_finite, check_inputs, check_name
 from unlazy.escape.norms import norm_2p
 from unlazy.escape.predictors import as_movement
 from unlazy.losses import PointwiseLoss, pointwise
@@ -248,6 +248,7 @@ def _layer(net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs) -> _Lay
     """Call it inside of a float64 scope."""
     check_inputs(x, allow_zero_rows=True)
     W = jnp.asarray(as_movement(net, delta), jnp.float64)
+    check_finite(W, "delta")
     W0, x = jnp.asarray(params.W, jnp.float64), jnp.asarray(x, jnp.float64)
     Z0, Z = (jnp.matmul(x, V.T, precision=_HIGHEST) for V in (W0, W))
     a, size = jnp.asarray(params.a, jnp.float64), float(norm_2p(W, 4))

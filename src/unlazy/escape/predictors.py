@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key
+from unlazy.checks import check_count, check_key, is_known
 from unlazy.escape.signs import Where, flip, random_signs, units
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.taylor.movement import matched
@@ -154,7 +154,7 @@ def evaluator(
 def _two_layer_evaluator(
     net: TwoLayer, params: TwoLayerParams, delta: Any, x: Float[Array, "n d"]
 ) -> Callable[[Array], Array]:
-    W = as_movement(net, delta)
+    W = _hidden_movement(net, delta)
     Z0, Z = net.preactivations(params, x), x @ W.T
     if isinstance(delta, TwoLayerParams):
         params, delta = matched(params, delta)
@@ -174,8 +174,19 @@ def _two_layer_evaluator(
 
 
 def as_movement(net: TwoLayer, delta: Any) -> Float[Array, "m d"]:
-    """The movement of the hidden layer of a two-layer network."""
-    W = jnp.asarray(delta.W if isinstance(delta, TwoLayerParams) else delta)
+    """The movement of a two-layer network of which nothing but the hidden layer moves."""
+    a = delta.a if isinstance(delta, TwoLayerParams) else None
+    if a is not None and is_known(a) and bool(np.any(np.asarray(a) != 0)):
+        raise ValueError(
+            "`delta` must move the hidden layer alone, got a movement of the output weights in "
+            "delta.a. `taylor.terms` has the terms of both."
+        )
+    return _hidden_movement(net, delta)
+
+
+def _hidden_movement(net: TwoLayer, delta: Any) -> Float[Array, "m d"]:
+    W = delta.W if isinstance(delta, TwoLayerParams) else delta
+    W = jnp.zeros((net.width, net.inputs)) if W is None else jnp.asarray(W)
     if W.shape != (net.width, net.inputs):
         raise ValueError(
             f"`delta` must move the hidden layer, of shape ({net.width}, {net.inputs}), "

@@ -15,7 +15,7 @@ from unlazy.checks import check_count, check_finite, check_key
 from unlazy.escape.penalty import regularizer
 from unlazy.escape.predictors import Model, evaluator
 from unlazy.escape.signs import Where, hidden_rows, units
-from unlazy.losses import PointwiseLoss, pointwise
+from unlazy.losses import PointwiseLoss, check_targets, pointwise
 
 _MOST_UNITS = 16  # whose signs are enumerated: 65536 of them
 _AT_ONCE = 256  # sign vectors evaluated together in the enumeration
@@ -107,6 +107,7 @@ class RandomizedRisk:
     def _at(self, delta: Any, batch: tuple[Any, Any]):
         """The mean loss as a function of the signs."""
         x, y = batch
+        check_targets(self.loss, y)
         outputs, loss = evaluator(self.net, self.params, delta, x, self.where), pointwise(self.loss)
 
         def value(signs: Array) -> Array:

@@ -69,8 +69,11 @@ def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:
         )
 
     def flip_rows(leaf: Array | np.ndarray) -> Array:
-        rows = jnp.asarray(signs, leaf.dtype).reshape(-1, *(1,) * (leaf.ndim - 1))
-        return rows * leaf
+        # Of integers a multiple by one half would be all zeros: they take the dtype of the signs.
+        leaf = jnp.asarray(leaf)
+        dtype = leaf.dtype if eqx.is_inexact_array(leaf) else jnp.result_type(float)
+        rows = jnp.asarray(signs, dtype).reshape(-1, *(1,) * (leaf.ndim - 1))
+        return rows * leaf.astype(dtype)
 
     if _is_array(delta):
         return flip_rows(delta)

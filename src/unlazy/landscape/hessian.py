@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products with the Hessian of a loss, and the ends of its spectrum."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -24,6 +25,7 @@ from unlazy.landscape.objective import (
     float64_scope,
 )
 from unlazy.linalg import extreme_eigen
+from unlazy.taylor.movement import is_wide
 
 _DENSE = 2000  # parameters up to which the Hessian is formed
 _COLUMNS = 64  # of a dense Hessian at once
@@ -64,19 +66,32 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
         4.0 [6. 6.]
     """
     check_alike(v, params, "v")
-    return _hvp(loss, params, v, data, trained)
+    # Float64 parameters keep their digits whatever the global setting is.
+    with jax.enable_x64(True) if is_wide(params) else contextlib.nullcontext():
+        return _hvp(loss, params, v, data, trained)
 
 
 @eqx.filter_jit
 def _hvp(loss: Loss, params: Any, v: Any, data: Any, trained: Trained) -> Any:
-    params = jax.tree.map(jnp.asarray, params)
+    params = jax.tree.map(_as_array, params)
     arrays, frozen = split_params(params, trained)
     objective = Objective(loss, arrays, frozen, data)
     check_scalar(jax.eval_shape(objective, arrays))
-    direction = jax.tree.map(lambda leaf, part: jnp.asarray(part, leaf.dtype), params, v)
-    chosen = jax.tree.map(lambda leaf: leaf is not None, arrays, is_leaf=lambda leaf: leaf is None)
-    _, product = jax.jvp(jax.grad(objective), (arrays,), (eqx.filter(direction, chosen),))
-    return eqx.combine(product, jax.tree.map(jnp.zeros_like, params))
+    direction = jax.tree.map(
+        lambda leaf, part: None if leaf is None else jnp.asarray(part, leaf.dtype),
+        arrays,
+        v,
+        is_leaf=lambda leaf: leaf is None,
+    )
+    _, product = jax.jvp(jax.grad(objective), (arrays,), (direction,))
+    rest = jax.tree.map(lambda leaf: jnp.zeros_like(leaf) if eqx.is_array(leaf) else leaf, params)
+    return eqx.combine(product, rest)
+
+
+def _as_array(leaf: Any) -> Any:
+    """Numbers as arrays; functions among the leaves, as in Equinox models, as they are."""
+    is_number = isinstance(leaf, int | float | np.ndarray | np.generic)
+    return jnp.asarray(leaf) if is_number and not isinstance(leaf, bool) else leaf
 
 
 class ExtremeEigenvalues(eqx.Module):

@@ -9,12 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from unlazy.bounds.quadratic_orders import REGULARIZER_CONSTANT
 from unlazy.checks import check_finite, check_positive
 from unlazy.escape import regularizer, regularizer_curvature
 from unlazy.landscape.quadratic import QuadraticRisk
-
-REGULARIZER_CONSTANT = 378 * (14 / 5) ** 3
-r"""$C = \max_p 56 p^3 - 5 p^4 = 8297.856$ at $p = 42/5$, sharp in `curvature_bound`'s last form."""
 
 Movement = Float[Array | np.ndarray, "m d"]
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from unlazy.checks import check_finite, check_inputs, check_labels
 from unlazy.escape import regularizer, regularizer_gradient, regularizer_hvp
-from unlazy.losses import PointwiseLoss, pointwise
+from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 
 
@@ -64,7 +64,8 @@ class QuadraticRisk(eqx.Module):
             strength: $\lambda \ge 0$.
         """
         check_inputs(x)
-        check_labels(y, len(x))
+        check_labels(y, len(x), single=True)
+        check_targets(loss, y)
         check_finite(strength, "strength")
         if strength < 0:
             raise ValueError(f"`strength` must be at least 0, got strength={strength}.")

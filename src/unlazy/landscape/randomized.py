@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_inputs, check_key, check_labels
 from unlazy.landscape.inequality import Movement
-from unlazy.losses import PointwiseLoss, pointwise
+from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 
 _LARGEST_EXACT = 20  # neurons whose signs are enumerated
@@ -89,7 +89,8 @@ def randomized_landscape(
         ValueError: shapes differ, `key` is missing, or there are too many neurons to enumerate.
     """
     check_inputs(x)
-    check_labels(y, len(x))
+    check_labels(y, len(x), single=True)
+    check_targets(loss, y)
     m = net.width
     if pairs is None and m > _LARGEST_EXACT:
         raise ValueError(

@@ -127,6 +127,8 @@ def lbfgs(
     check_count(memory, "memory")
     check_positive(scale, "scale")
     check_finite(tolerance, "tolerance")
+    if tolerance < 0:
+        raise ValueError(f"`tolerance` must be at least 0, got tolerance={tolerance}.")
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")
     trainable, frozen = split_trained(params, trained)

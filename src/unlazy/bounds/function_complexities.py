@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How hard a smooth function is to learn, by its Taylor coefficients: C_s and C_eps."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from unlazy.data.concepts.functions import Function, as_series
+from unlazy.special import SeriesComplexity, series_complexity
+
+
+def function_complexity(
+    *functions: Function | Float[np.ndarray, " q"],
+    radius: int | float = 1.0,
+    epsilon: float = 0.1,
+    constant: int | float = 2.0,
+    exponent: int | float = 1.0,
+) -> SeriesComplexity:
+    r"""The complexities of a function with a power series; of several, the largest.
+
+    For $\phi(z) = \sum_i c_i z^i$,
+
+    $$C_\varepsilon(\phi, R) = \sum_{i \ge 0} \Big( (C^* R)^i +
+    \Big( \frac{\sqrt{\log(1/\varepsilon)}}{\sqrt i}\, C^* R \Big)^i \Big) |c_i|, \qquad
+    C_s(\phi, R) = C^* \sum_{i \ge 0} (i+1)^\kappa R^i |c_i|$$
+
+    where the term i = 0 of the first sum is $2|c_0|$. $C_s$ governs how many samples suffice,
+    $C_\varepsilon$ how wide the network must be. They are computed in logarithms: for the
+    exponential and $C^* = 10^4$ the first has 4343 digits. An infinite series is summed until 50
+    terms in a row are 40 nats below the largest.
+
+    Source: LG-5, arXiv:1811.04918, with $\kappa = 1.75$ and $C^* = 10^4$; RN-13, arXiv:1905.10337,
+    with $\kappa = 1$. "Sufficiently large" is all that is known of $C^*$; 2 suffices for RN-54.
+
+    Args:
+        functions: names ("sin"), activations, coefficients lowest degree first, or
+            `special.taylor_series("sin", scale=3)`; an infinite series without a name by
+            `special.log_series`, a function without one by `special.chebyshev_series`.
+        radius: R.
+        epsilon: $\varepsilon$.
+        constant: $C^*$.
+        exponent: $\kappa$.
+
+    Returns:
+        Both as decimal logarithms. $C_\varepsilon$ is infinite, with the reason, where $C^* R$ is
+        beyond the radius of convergence.
+
+    Raises:
+        ValueError: a number is out of range, a function has no power series that converges on
+            [-R, R] (fit a polynomial with `special.chebyshev_series`), or the sum needs more than
+            4 million terms.
+
+    Example:
+        >>> sine = function_complexity("sin", constant=1.0, exponent=1.75)
+        >>> print(round(sine.log10_c_eps, 2), round(sine.c_s, 3))
+        0.45 5.449
+        >>> print(round(function_complexity("exp", constant=1e4).log10_c_eps))
+        4343
+    """
+    if not (isinstance(radius, int | float) and math.isfinite(radius) and radius >= 0):
+        raise ValueError(f"`radius` must be a number >= 0, got radius={radius!r}.")
+    series = [as_series(function) for function in functions]
+    for one in series:
+        one.check_converges(float(radius))
+    log10_radius = math.log10(radius) if radius else -math.inf
+    return series_complexity(
+        series, log10_radius=log10_radius, epsilon=epsilon, constant=constant, exponent=exponent
+    )

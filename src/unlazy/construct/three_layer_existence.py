@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lemma 6.2: weights whose three-layer pseudo network is a product of composed functions."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Float64, PRNGKeyArray
+
+from unlazy.checks import check_key, check_name, check_positive
+from unlazy.construct.indicator import IndicatorFunction, Method, indicator_function
+from unlazy.construct.information import (
+    RandomInformation,
+    ThreeLayerStart,
+    random_information,
+)
+from unlazy.data import ThreeLayerConcept
+from unlazy.nets import ThreeLayerParams
+from unlazy.special import PowerSeries
+
+
+class ThreeLayerWeights(eqx.Module):
+    r"""Movements whose three-layer pseudo network is the target, up to the widths.
+
+    V* has rank p1 and is kept as $\sum_t \text{left}_t\, \text{right}_t^\top$; `dense_V` forms it.
+    W* moves the last coordinate only. Arrays are float64. Without points the errors are nan.
+    """
+
+    dW: Float64[Array, "m1 d"]
+    left: Float64[np.ndarray, "p1 m2"]
+    right: Float64[np.ndarray, "p1 m1"]  # signs
+    balance: float  # kappa
+    norm_W_2_inf: float
+    norm_V_2_inf: float
+    information: RandomInformation
+    outputs: Float64[np.ndarray, "n *c"]  # g^(0)(x; W*, V*) at the points given
+    max_error: float
+    rms_error: float
+    correlation: float  # of the outputs with the target
+
+    def dense_V(self) -> Float64[Array, "m2 m1"]:
+        """V* as a matrix; it may be large."""
+        with jax.enable_x64(True):
+            return jnp.asarray(self.left.T @ self.right)
+
+
+def three_layer_weights(
+    start: ThreeLayerParams | ThreeLayerStart,
+    concept: ThreeLayerConcept,
+    x: Float[Array | np.ndarray, "n d"] | None = None,
+    *,
+    tau: float = 0.6,
+    last: float = 0.5,
+    limit: int | float = 2.0,
+    method: Method = "minimum-norm",
+    variance: Literal["reduced", "paper"] = "reduced",
+    first: Sequence[IndicatorFunction] | None = None,
+    balance: float | None = None,
+    key: PRNGKeyArray,
+) -> ThreeLayerWeights:
+    r"""Hidden weights W* and V* whose three-layer pseudo network approximates a concept.
+
+    With $z_{i,j}$ and $C'$ of `random_information` for the $\phi_{1,j}$, $h_\Phi$ of
+    `indicator_function` for $z \mapsto \Phi(C' z)$, $h_{2,j}$ for $\phi_{2,j}$ and random signs s,
+
+    $$V^*_{i,j'} = \frac{a_i}{\kappa m_2}\, h_\Phi\Big( \sum_j v^*_{1,j} z_{i,j},
+    \sqrt{m_2}\, b_{2,i} \Big)\, s_{j'}, \qquad
+    W^*_{j'} = \frac{\kappa\, s_{j'}}{m_1 x_d} \sum_j v^*_{2,j}\,
+    h_{2,j}\big( \sqrt{m_1} \langle w_{j'}, w^*_{2,j}\rangle, \sqrt{m_1} b_{1,j'} \big)\, e_d$$
+
+    for each term; terms are added, each with signs of its own, and so are outputs, with
+    $a_{r,i} a^*_r$ for $a_i$. Then $g^{(0)}(x; W^*, V^*) \approx f^*(x)$. A non-linear $\Phi$
+    multiplies the energy of degree i by $C'^{2i}$, about 300 each: beyond $\Phi(z) = z$ the widths
+    needed are out of reach.
+
+    Source: LG-45, arXiv:1811.04918 Lemma 6.2; one block of neurons for each function.
+
+    Args:
+        start: the network at its start, of init="learner"; its V may be a function of rows.
+        concept: the target; not of the generalised class.
+        x: points of unit norm with last coordinate `last`, where the error is measured.
+        tau: share of the neurons that carry information.
+        last: $x_d$.
+        limit: where the argument of the first-layer h is clipped, unless `first` is given.
+        method: of `indicator_function`, for $h_\Phi$ and $h_2$.
+        variance: "paper" is the formula above. "reduced" puts $\sqrt{\pi/2}\, \mathrm{sign}(a_i)$
+            for $a_i$ in V*, with the same mean and half the variance, and takes the known mean of
+            $h_\Phi$ for the average over neurons: about a third of the squared error.
+        first: the bounded h for $\phi_{1,j}$; by default of least bound, clipped at `limit`.
+        balance: $\kappa$; by default such that the rows of V* are at most $\sqrt{m_1}/m_2$ long.
+        key: for the signs.
+
+    Raises:
+        ValueError: shapes do not fit, the concept is of the generalised class, a direction of its
+            `w1` touches the last coordinate, or the points have another last coordinate.
+
+    Example:
+        >>> import unlazy as ul
+        >>> e, one = np.eye(3), np.ones((1, 1))
+        >>> concept = ThreeLayerConcept(
+        ...     np.ones(1), ["identity"], one, one, ["identity"], ["sin"], e[:1], e[1:2])
+        >>> params = ul.nets.ThreeLayer(3, (100, 400)).init(key=jax.random.key(0))
+        >>> found = three_layer_weights(params, concept, key=jax.random.key(1))
+        >>> print(found.left.shape, found.right.shape, found.norm_V_2_inf <= 10 / 400 + 1e-12)
+        (1, 400) (1, 100) True
+    """
+    check_key(key)
+    check_name(variance, ["reduced", "paper"], "variance")
+    a = _checked(start, concept)
+    first = first or [_bounded(phi, limit) for phi in concept.inner1]
+    info = random_information(start, first, concept.w1, x, tau=tau, last=last)
+    left = _left(info, concept, a, np.asarray(start.b2, np.float64), method, variance)
+    W0, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
+    m1 = len(W0)
+    signs = jr.rademacher(key, (len(concept.outer), m1), dtype=jnp.int8)
+    right = np.asarray(signs, np.float64)
+    if balance is None:
+        balance = float(np.max(np.abs(left))) * left.shape[1] * math.sqrt(len(left)) or 1.0
+    check_positive(balance, "balance")
+    left = left / balance
+    column = balance * np.sum(right * _second(W0, b1, concept, method), axis=0) / (m1 * last)
+    dW = np.zeros_like(W0)
+    dW[:, -1] = column
+    outputs = _outputs(info, a, left, right, np.asarray(start.b2, np.float64), W0, b1, dW, x)
+    return _report(dW, left, right, balance, info, outputs, concept, x)
+
+
+def _bounded(phi: PowerSeries, limit: int | float) -> IndicatorFunction:
+    """Without even terms the bias is not needed, and the bound is far lower."""
+    odd = phi.degree is not None and not np.any(phi.taylor(phi.degree)[2::2])
+    odd = odd or phi.name in ("sin", "tanh", "erf", "sigmoid")
+    return indicator_function(phi, method="bias-free" if odd else "minimum-norm").clipped(limit)
+
+
+def _left(
+    info: RandomInformation, concept: ThreeLayerConcept, a, b2, method: Method, variance: str
+) -> Float64[np.ndarray, "p1 m2"]:
+    """The left vectors of V*, at balance 1."""
+    m2 = len(b2)
+    w = a if variance == "paper" else math.sqrt(math.pi / 2) * np.where(a < 0, -1.0, 1.0)
+    shares = np.sum(w * a, axis=0)  # never negative
+    sums = concept.v1 @ info.z.T
+    values = []
+    for t, Phi in enumerate(concept.outer):
+        h = indicator_function(Phi.scaled(info.scale), method=method)
+        value = h(sums[t], math.sqrt(m2) * b2)
+        if variance == "reduced":
+            value = value + h.mean - np.sum(shares * value) / np.sum(shares)
+        values.append(value)
+    return np.atleast_2d(concept.a).T @ w * np.stack(values) / m2
+
+
+def _second(W0, b1, concept: ThreeLayerConcept, method: Method) -> Float64[np.ndarray, "p1 m1"]:
+    root = math.sqrt(len(W0))
+    directions = root * (W0 @ concept.w2.T)
+    hs = [indicator_function(phi, method=method) for phi in concept.inner2]
+    values = np.stack([h(directions[:, j], root * b1) for j, h in enumerate(hs)])
+    return concept.v2 @ values
+
+
+def _outputs(info, a, left, right, b2, W0, b1, dW, x) -> Float64[np.ndarray, "n k"]:
+    """g^(0) through the low rank of V*: nothing of size m1 m2 is formed."""
+    if x is None:
+        return np.zeros((0, a.shape[0]))
+    x = np.asarray(x, np.float64)
+    active = (info.hidden + b2 >= 0).astype(np.float64)
+    moved = (x @ W0.T + b1 >= 0) * (x @ dW.T)
+    inner = moved @ right.T  # (n, p1)
+    outer = np.stack([(active * row) @ a.T for row in left])  # (p1, n, k)
+    return np.einsum("tnk,nt->nk", outer, inner)
+
+
+def _report(dW, left, right, balance, info, outputs, concept, x) -> ThreeLayerWeights:
+    lengths = np.sqrt(np.sum((left.T @ (right @ right.T)) * left.T, axis=1))
+    outputs = outputs.reshape(len(outputs), *concept.a.shape[:-1])
+    worst = rms = correlation = math.nan
+    if x is not None:
+        target = concept(np.asarray(x, np.float64))
+        error = outputs - target
+        worst, rms = float(np.max(np.abs(error))), float(np.sqrt(np.mean(error**2)))
+        correlation = float(np.corrcoef(outputs.ravel(), target.ravel())[0, 1])
+    with jax.enable_x64(True):
+        return ThreeLayerWeights(
+            *(jnp.asarray(dW), left, right, float(balance)),
+            norm_W_2_inf=float(np.max(np.abs(dW))),
+            norm_V_2_inf=float(np.max(lengths)),
+            information=info,
+            outputs=outputs,
+            max_error=worst,
+            rms_error=rms,
+            correlation=correlation,
+        )
+
+
+def _checked(
+    start: ThreeLayerParams | ThreeLayerStart, concept: ThreeLayerConcept
+) -> Float64[np.ndarray, "k m2"]:
+    a = np.atleast_2d(np.asarray(start.a, np.float64))
+    k, d = np.atleast_2d(concept.a).shape[0], concept.w1.shape[1]
+    if np.shape(start.W)[1] != d or a.shape != (k, np.shape(start.b2)[0]):
+        raise ValueError(
+            f"`start` must be of a network with {d} inputs and {k} outputs, as the concept, "
+            f"got W.shape={np.shape(start.W)} and a.shape={np.shape(start.a)}."
+        )
+    if concept.w3 is not None or concept.w4 is not None:
+        raise ValueError("`concept` must not be of the generalised class: leave w3 and w4 out.")
+    return a

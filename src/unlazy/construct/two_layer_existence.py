@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lemma B.1: hidden weights whose two-layer pseudo network is a given smooth function."""
+
+import math
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float64
+
+from unlazy.bounds.patterns import Inputs
+from unlazy.checks import check_finite, check_inputs, check_positive
+from unlazy.construct.indicator import IndicatorFunction, Method, indicator_function
+from unlazy.data import TwoLayerConcept
+from unlazy.nets import BiasedTwoLayerParams
+
+_ENTRIES = 2**24  # of the masks held at a time
+
+
+class TwoLayerWeights(eqx.Module):
+    r"""A movement whose pseudo network is the target, up to the width.
+
+    `dW` is in float64; with x64 off JAX would round it in the next operation: work under
+    `with jax.enable_x64(True)`, or on `np.asarray(result.dW)`. Without points the errors are nan.
+    """
+
+    dW: Float64[Array, "m d"]
+    norm_2_inf: float  # the longest row
+    norm_frobenius: float
+    energies: Float64[np.ndarray, " p"]  # E h^2, one a function: the width that an error needs
+    outputs: Float64[np.ndarray, "n *c"]  # of the pseudo network at the points given
+    max_error: float
+    rms_error: float
+
+
+def two_layer_weights(
+    params0: BiasedTwoLayerParams,
+    concept: TwoLayerConcept,
+    x: Inputs | None = None,
+    *,
+    output_scale: int | float,
+    method: Method = "minimum-norm",
+    indicators: Sequence[IndicatorFunction] | None = None,
+) -> TwoLayerWeights:
+    r"""Hidden weights W* whose two-layer pseudo network approximates a concept.
+
+    $$w^*_j = \frac{1}{m \varepsilon_a^2} \sum_r a_{r,j} \sum_i a^*_{r,i}\,
+    h^{(i)}\big( \sqrt m \langle w^{(0)}_j, w^*_{1,i}\rangle, \sqrt m\, b_j \big)\, w^*_{2,i},
+    \qquad g^{(b)}(x; W^*) \approx f^*(x)$$
+
+    with $h^{(i)}$ of `indicator_function` for $\phi_i$. The error falls like $m^{-1/2}$, with the
+    energies $\mathbb E h^2$ in front, and $\|W^*\|_F\, \varepsilon_a \sqrt m$ tends to a constant.
+
+    Source: LG-42, arXiv:1811.04918 Lemma B.1.
+
+    Args:
+        params0: the start, of `nets.BiasedTwoLayer` with init="learner"; outputs as the concept's.
+        concept: the target.
+        x: points of unit norm where the error is measured.
+        output_scale: $\varepsilon_a$, the init_scale of the network.
+        method: of `indicator_function`.
+        indicators: the $h^{(i)}$ themselves, one a function of the concept.
+
+    Raises:
+        ValueError: shapes do not fit, or an entry is not finite.
+
+    Example:
+        >>> import unlazy as ul
+        >>> net = ul.nets.BiasedTwoLayer(3, 4096, init_scale=0.1)
+        >>> e, params = np.eye(3), net.init(key=jax.random.key(0))
+        >>> concept = TwoLayerConcept(np.ones(1), ["sin"], e[:1], e[1:2])
+        >>> fit = two_layer_weights(params, concept, e, output_scale=0.1)
+        >>> print(fit.max_error < 0.1, fit.energies.round(2))
+        True [13.62]
+    """
+    check_positive(output_scale, "output_scale")
+    W0, b, a = _checked(params0, concept)
+    hs = indicators or [indicator_function(phi, method=method) for phi in concept.functions]
+    if len(hs) != len(concept.functions):
+        raise ValueError(
+            f"`indicators` must be {len(concept.functions)}, one a function, got {len(hs)}."
+        )
+    m = len(W0)
+    directions = math.sqrt(m) * (W0 @ concept.w1.T)
+    H = np.stack([h(directions[:, i], math.sqrt(m) * b) for i, h in enumerate(hs)], axis=1)
+    weights = a.T @ np.atleast_2d(concept.a)
+    dW = (weights * H) @ concept.w2 / (m * float(output_scale) ** 2)
+    energies = np.array([h.energy for h in hs])
+    lengths = np.linalg.norm(dW, axis=1)
+    with jax.enable_x64(True):
+        movement = jnp.asarray(dW)
+    sizes = (movement, float(np.max(lengths)), float(np.linalg.norm(lengths)), energies)
+    if x is None:
+        return TwoLayerWeights(*sizes, np.zeros((0, *concept.a.shape[:-1])), math.nan, math.nan)
+    check_inputs(x)
+    rows = np.asarray(x, np.float64)
+    outputs = _pseudo_output(W0, b, a, dW, rows).reshape(len(rows), *concept.a.shape[:-1])
+    error = outputs - concept(rows)
+    rms = float(np.sqrt(np.mean(error**2)))
+    return TwoLayerWeights(*sizes, outputs, float(np.max(np.abs(error))), rms)
+
+
+def _pseudo_output(W0, b, a, dW, x: np.ndarray) -> Float64[np.ndarray, "n k"]:
+    step = max(1, _ENTRIES // len(W0))
+    parts = []
+    for k in range(0, len(x), step):
+        rows = x[k : k + step]
+        parts.append(((rows @ W0.T + b >= 0) * (rows @ dW.T)) @ a.T)
+    return np.concatenate(parts)
+
+
+def _checked(
+    params0: BiasedTwoLayerParams, concept: TwoLayerConcept
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    W0, b = np.asarray(params0.W, np.float64), np.asarray(params0.b, np.float64)
+    a = np.atleast_2d(np.asarray(params0.a, np.float64))
+    outputs = np.atleast_2d(concept.a).shape[0]
+    if W0.shape[1] != concept.w1.shape[1] or a.shape[0] != outputs:
+        raise ValueError(
+            f"`params0` must be of a network with {concept.w1.shape[1]} inputs and {outputs} "
+            f"outputs, as the concept, got W.shape={W0.shape} and a.shape={params0.a.shape}."
+        )
+    for name, value in [("W", W0), ("b", b), ("a", a)]:
+        check_finite(value, f"params0.{name}")
+    return W0, b, a

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concept classes: functions that learners provably learn, to sample, evaluate and measure."""
+
+from unlazy.data.concepts.three_layer import ThreeLayerComplexity, ThreeLayerConcept
+from unlazy.data.concepts.two_layer import TwoLayerConcept
+
+__all__ = ["ThreeLayerComplexity", "ThreeLayerConcept", "TwoLayerConcept"]

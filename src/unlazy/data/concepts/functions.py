@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The non-linear functions of a concept class, from names, activations or coefficients."""
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from unlazy.activations import Activation
+from unlazy.checks import as_array, check_finite
+from unlazy.special import ChebyshevSeries, PowerSeries, taylor_series
+
+Function = (
+    str
+    | Activation
+    | PowerSeries
+    | ChebyshevSeries
+    | Sequence[int | float]
+    | Float[np.ndarray, " q"]
+)
+Inputs = Float[Array | np.ndarray, "n d"]
+Outputs = Float[Array | np.ndarray, "n *c"]
+
+
+def as_series(function: Function) -> PowerSeries:
+    """The power series of a name, an activation or coefficients.
+
+    Raises:
+        TypeError: a function without known coefficients.
+        ValueError: the activation has a kink or a shift, so that its series is not in closed form.
+    """
+    if isinstance(function, ChebyshevSeries):
+        return function.series
+    if not isinstance(function, Activation):
+        return taylor_series(function)
+    if function.name == "polynomial" and function.shift == 0:
+        return taylor_series(function.coefficients)
+    if function.name in ("relu", "relu3") or function.shift != 0:
+        raise ValueError(
+            "`function` must be smooth and without a shift, got "
+            f"{function.name} with shift={function.shift}. Fit a polynomial with "
+            "special.chebyshev_series."
+        )
+    return taylor_series(function.name)
+
+
+def unit_rows(w: Float[Array | np.ndarray, "q d"], name: str) -> Float[np.ndarray, "q d"]:
+    """The rows as float64, checked to be of unit norm to the precision of float32."""
+    w = np.asarray(w, np.float64)
+    if w.ndim != 2 or 0 in w.shape:
+        raise ValueError(f"`{name}` must be a matrix of row vectors, got {name}.shape={w.shape}.")
+    check_finite(w, name)
+    norms = np.linalg.norm(w, axis=1)
+    worst = int(np.argmax(np.abs(norms - 1)))
+    if abs(norms[worst] - 1) > 1e-5:
+        raise ValueError(
+            f"`{name}` must have rows of unit norm, got {norms[worst]:.6g} in row {worst}. "
+            "Put the norm into the function, whose argument can be scaled."
+        )
+    return w
+
+
+def small_factors(a: Float[Array | np.ndarray, "*c q"], terms: int) -> Float[np.ndarray, "*c q"]:
+    """The factors as float64, checked to be at most 1 in size, one a term."""
+    a = np.asarray(a, np.float64)
+    if a.ndim not in (1, 2) or a.shape[-1] != terms:
+        raise ValueError(
+            f"`a` must have shape ({terms},) or (k, {terms}), one factor a term, "
+            f"got a.shape={a.shape}."
+        )
+    check_finite(a, "a")
+    if np.max(np.abs(a)) > 1 + 1e-6:
+        raise ValueError(
+            f"`a` must be at most 1 in size, got {np.max(np.abs(a)):.6g}. "
+            "Put the factor into the function."
+        )
+    return a
+
+
+def on_rows(function: Callable[[Array], Array], x: Inputs, inputs: int) -> Outputs:
+    """Evaluate at the rows: NumPy rows give NumPy values, JAX rows JAX values, in their dtype."""
+    x = as_array(x)
+    if x.ndim != 2 or x.shape[1] != inputs:
+        raise ValueError(f"`x` must have shape (n, {inputs}), got x.shape={x.shape}.")
+    if isinstance(x, jax.Array):
+        return function(x)
+    with jax.enable_x64(True):
+        return np.asarray(function(jnp.asarray(x)))
+
+
+def forms(x: Array, w: Float[np.ndarray, "q d"]) -> Array:
+    """The inner products of rows."""
+    return jnp.matmul(x, jnp.asarray(w, x.dtype).T, precision=jax.lax.Precision.HIGHEST)
+
+
+def columns(functions: Sequence[PowerSeries], z: Array) -> Array:
+    """The j-th function of the j-th column."""
+    return jnp.stack([function(z[:, j]) for j, function in enumerate(functions)], axis=1)

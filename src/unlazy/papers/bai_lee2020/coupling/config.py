@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the coupling figure is made of, and the cells that this gives."""
+
+from dataclasses import dataclass
+
+from unlazy.experiments import Cell
+
+NAME, VERSION = "bai_lee2020/coupling", 1
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The cell of the left panel for one seed: how large each part is, at movements of m^-1/4."""
+
+    widths: tuple[int, ...]
+    inputs: int = 8
+    n: int = 40
+    draws: int = 6  # of the signs
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The cell of one network of the right panels: SGD on the randomised risk of 2-XOR."""
+
+    width: int
+    steps: int = 600
+    inputs: int = 10
+    n: int = 200
+    n_test: int = 2000
+    penalty: float = 1e-5
+    rate: float = 0.4  # times sqrt(m); a fifth of it for the last 40% of the steps
+    draws: int = 50  # pairs of signs to measure with
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole figure."""
+
+    parts: Parts
+    parts_seeds: int
+    trained: tuple[Trained, ...]
+    trained_seeds: int
+
+
+def cells(config: Config) -> list[Cell]:
+    listed = [
+        _cell(config.parts, seed, f"sizes of the parts, seed {seed}")
+        for seed in range(config.parts_seeds)
+    ]
+    for one in config.trained:
+        for seed in range(config.trained_seeds):
+            listed.append(_cell(one, seed, f"training, m = {one.width}, seed {seed}"))
+    return listed
+
+
+def _cell(config: Parts | Trained, seed: int, label: str) -> Cell:
+    return Cell(experiment=NAME, version=VERSION, config=config, seed=seed, label=label)

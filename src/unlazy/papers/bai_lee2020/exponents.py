@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the figures of this paper share: sizes over seeds, and how they scale with the width."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from unlazy.experiments import CellResult
+
+
+class Exponent(NamedTuple):
+    """The slope of a line through logarithms, with its standard error from the residuals."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} +- {self.error:.3f}"
+
+
+class Curve(NamedTuple):
+    """One quantity against the width: each seed's, and their root mean square."""
+
+    widths: Float[np.ndarray, " k"]
+    seeds: Float[np.ndarray, "s k"]
+
+    @property
+    def rms(self) -> Float[np.ndarray, " k"]:
+        return np.sqrt(np.mean(self.seeds**2, axis=0))
+
+    @property
+    def mean(self) -> Float[np.ndarray, " k"]:
+        return np.mean(self.seeds, axis=0)
+
+    @property
+    def spread(self) -> Float[np.ndarray, " k"]:
+        """The standard deviation over the seeds, of one of them."""
+        return np.std(self.seeds, axis=0, ddof=1)
+
+    @property
+    def exponent(self) -> Exponent:
+        return fitted_exponent(self.widths, self.rms)
+
+
+def curve(results: list[CellResult], name: str) -> Curve:
+    """The column `name` of cells that have one row a width, one cell a seed."""
+    widths = results[0].table["width"].astype(np.float64)
+    return Curve(widths, np.stack([result.table[name] for result in results]))
+
+
+def fitted_exponent(widths: Float[np.ndarray, " k"], values: Float[np.ndarray, " k"]) -> Exponent:
+    r"""Least squares of log(value) on log(width), and the standard error of the slope.
+
+    Example:
+        >>> print(fitted_exponent(np.array([1.0, 2.0, 4.0]), np.array([8.0, 4.0, 2.0])))
+        -1.000 +- 0.000
+    """
+    t, v = np.log(widths), np.log(values)
+    t = t - t.mean()
+    slope = float(t @ v / (t @ t))
+    resid = v - v.mean() - slope * t
+    return Exponent(slope, math.sqrt(resid @ resid / (len(t) - 2) / (t @ t)))
