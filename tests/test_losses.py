@@ -51,7 +51,6 @@ def test_large_margins_neither_overflow_nor_cancel():
     np.testing.assert_allclose(near, 5e-9, rtol=3e-3)  # 1 + 1e-4 rounds in float32
 
 
-
 def test_unknown_names_and_orders_are_refused():
     with pytest.raises(UnknownNameError, match="`loss` must be a known name"):
         pointwise("hinge")

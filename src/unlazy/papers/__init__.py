@@ -8,7 +8,17 @@ import importlib
 
 from unlazy.experiments import Experiment
 
-_FIGURES = ("arora2019/figure1", "arora2019/figure2")
+_FIGURES = (
+    "allenzhu_li_liang2019/figure1",
+    "allenzhu_li_liang2019/figure2",
+    "allenzhu_li_liang2019/figure3",
+    "arora2019/figure1",
+    "arora2019/figure2",
+    "bai_lee2020/coupling",
+    "bai_lee2020/extraction",
+    "bai_lee2020/landscape",
+    "bai_lee2020/sample_complexity",
+)
 
 
 def names() -> tuple[str, ...]:

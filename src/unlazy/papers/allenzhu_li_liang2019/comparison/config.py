@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Figures 1 and 2 are made of, and the cells that this gives."""
+
+from dataclasses import dataclass, replace
+
+from unlazy.experiments import Cell
+from unlazy.papers.allenzhu_li_liang2019.lattice import between, run_from
+from unlazy.papers.allenzhu_li_liang2019.learners import METHODS
+
+VERSION = 1
+NAMES = {
+    "composed-sines": "allenzhu_li_liang2019/figure1",
+    "composed-tanhs": "allenzhu_li_liang2019/figure2",
+}
+
+# Where a grid of the recorded table begins, in units of 1/m but for (last), which needs no scale.
+_REDUCED = {
+    "3layer": 0.128,
+    "2layer": 0.256,
+    "3layer(NTK)": 0.256,
+    "2layer(NTK)": 0.256,
+    "3layer(last)": 0.5,
+    "2layer(last)": 0.2,
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Learning rates and weight decays, and how often a decade may be added at an edge."""
+
+    rates: tuple[float, ...]
+    decays: tuple[float, ...]
+    extend: int
+
+
+def grid_of(kind: str, method: str, width: int) -> Grid:
+    """The grid of a method: its natural scale of learning rates, on the lattice {1, 2, 5} 10^k.
+
+    - "full": all that LG-50 proposes, some 7 rates by 17 decays.
+    - "natural": the same rates, the decays 1e-6 to 1e-3 by decades.
+    - "narrow": 3 rates by 2 decays about the best ones known, for the largest three-layer networks.
+    - "reduced": 6 rates by 2 decays, of the recorded table.
+    - "pair": the two smallest rates of those, never extended.
+
+    Source: LG-50 and LG-51, arXiv:1811.04918 section 7.
+    """
+    last = "last" in method
+    scale = 1.0 if last else 1.0 / width
+    if kind == "reduced":
+        decays = (1e-7, 1e-5) if last else (1e-5, 1e-4)
+        return Grid(run_from(_REDUCED[method] * scale, 6), decays, 1)
+    if kind == "pair":
+        return Grid(run_from(_REDUCED[method] * scale, 6)[:2], (1e-5,), 0)
+    if kind == "narrow":
+        return Grid(run_from(0.4 * scale, 3), (1e-5, 1e-4), 1)
+    low, high = (0.05, 5) if last else (0.2, 15) if "NTK" in method else (0.05, 8)
+    rates = between(low * scale, high * scale)
+    if kind == "natural":
+        return Grid(rates, (1e-6, 1e-5, 1e-4, 1e-3), 1)
+    return Grid(rates, (0.0, *between(1e-7, 1e-2)), 2)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A place on the axes: width and samples, with the epochs that these are given."""
+
+    width: int
+    n: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class Point:
+    """A cell: the grid of one method at one size, for some seeds from the cell's own on."""
+
+    target: str
+    method: str
+    size: Size
+    grid: Grid
+    seeds: int
+    batch_size: int = 50
+    n_validation: int = 1000
+    n_test: int = 2000
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole figure."""
+
+    target: str
+    widths: tuple[Size, ...]  # of the left panel
+    samples: tuple[Size, ...]  # of the right panel
+    seeds: int
+    grid: str  # of all methods but where the next says otherwise
+    three_layer_grids: tuple[tuple[Size, str], ...] = ()
+    alone: tuple[Size, ...] = ()  # where each seed of 3layer is a cell
+    n_validation: int = 1000
+    n_test: int = 2000
+    orders: bool = True  # whether it is large enough for claims that order the methods
+    refuted: tuple[str, ...] = ()  # claims recorded as refuted at this preset
+
+    def sizes(self) -> tuple[Size, ...]:
+        return tuple(dict.fromkeys((*self.widths, *self.samples)))
+
+    def points(self, method: str, size: Size) -> list[tuple[Point, int]]:
+        """The cells of a method at a size, each with its first seed."""
+        kind = self.grid
+        if method == "3layer":
+            kind = dict(self.three_layer_grids).get(size, kind)
+        grid = grid_of(kind, method, size.width)
+        point = Point(self.target, method, size, grid, self.seeds)
+        point = replace(point, n_validation=self.n_validation, n_test=self.n_test)
+        if method == "3layer" and size in self.alone:
+            return [(replace(point, seeds=1), seed) for seed in range(self.seeds)]
+        return [(point, 0)]
+
+
+def cells(config: Config) -> list[Cell]:
+    return [
+        Cell(
+            experiment=NAMES[config.target],
+            version=VERSION,
+            config=point,
+            seed=seed,
+            label=_label(point, seed),
+        )
+        for size in config.sizes()
+        for method in METHODS
+        for point, seed in config.points(method, size)
+    ]
+
+
+def _label(point: Point, seed: int) -> str:
+    seeds = f"seed {seed}" if point.seeds == 1 else f"{point.seeds} seeds"
+    return f"{point.method}, m = {point.size.width}, N = {point.size.n}, {seeds}"
+
+
+def notes(config: Config) -> list[str]:
+    thin = sorted({(kind, size.width, size.n) for size, kind in config.three_layer_grids})
+    if not thin:
+        return []
+    listed = "; ".join(f"{kind} at m = {width}, N = {n}" for kind, width, n in thin)
+    return [f"the grid of 3layer is thinner where the network is large: {listed}."]

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The minimisers that SGD on a linear model descends to, for many weight decays at once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from unlazy.linalg import eigh
+from unlazy.papers.allenzhu_li_liang2019.tangent import Linear
+
+
+def ridge_path(
+    model: Linear, labels: tuple[Float[np.ndarray, " _"], ...], scales: Float[np.ndarray, " r"]
+) -> tuple[Float[np.ndarray, " r"], list[Float[np.ndarray, " r"]]]:
+    r"""Mean squared errors of kernel ridge regression on every set.
+
+    $$\min_\theta \frac1N \sum_i \big(o(x_i) + \langle\phi(x_i), \theta\rangle - y_i\big)^2
+    + \frac\omega2 \|\theta\|^2, \qquad
+    f(x) = o(x) + k(x)^\top \big(K + \tfrac{N\omega}2 I\big)^{-1} (y - o)$$
+
+    the point to which SGD with weight decay $\omega$ descends, if it has the time.
+
+    Source: LG-51, arXiv:1811.04918 section 7.
+
+    Args:
+        model: the training set first.
+        labels: of every set.
+        scales: the ridges $N\omega/2$, in units of the mean eigenvalue of the kernel.
+
+    Returns:
+        $\omega$, and the errors of every set.
+    """
+    K, resid = model.K[0], np.asarray(labels[0], np.float64) - model.offset[0]
+    eigen = eigh(K)
+    ridges = scales * np.trace(K) / len(K)
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        Q = eigen.vectors
+        rotated = Q.T @ jnp.asarray(resid)
+        values = np.maximum(eigen.values, 0)  # below zero by rounding
+        coefficients = Q @ (rotated[:, None] / (values[:, None] + ridges[None, :]))
+        errors = []
+        for block, offset, y in zip(model.K, model.offset, labels, strict=True):
+            found = np.asarray(jnp.asarray(block) @ coefficients) + offset[:, None]
+            wanted = np.asarray(y, np.float64)[:, None]
+            errors.append(np.mean((found - wanted) ** 2, axis=0))
+    return 2 * ridges / len(K), errors

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data and the networks of the experiments, each from a seed."""
+
+from typing import NamedTuple
+
+import jax
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy import data
+from unlazy.nets import BiasedTwoLayer, ThreeLayer
+
+INPUTS = 4
+_POOL = 8192  # training sets of all sizes up to this one are cut from one draw
+
+
+class Samples(NamedTuple):
+    """Unit inputs of dimension 4 and the target's values at them."""
+
+    x: Float[Array, "n d"]
+    y: Float[Array, " n"]
+
+
+class Split(NamedTuple):
+    """What is trained on, chosen by and measured on.
+
+    The smaller of two training sets is part of the larger; the other sets depend on the seed alone.
+    """
+
+    train: Samples
+    validation: Samples
+    test: Samples
+
+
+class Keys(NamedTuple):
+    """The keys of one seed."""
+
+    train: PRNGKeyArray
+    validation: PRNGKeyArray
+    test: PRNGKeyArray
+    init: PRNGKeyArray
+
+
+def keys(seed: int) -> Keys:
+    return Keys(*jr.split(jr.fold_in(jr.key(1811), seed), 4))
+
+
+def draw(target: str, n: int, n_validation: int, n_test: int, *, seed: int) -> Split:
+    """The sets of a seed, in float32.
+
+    Source: LG-50, arXiv:1811.04918 section 7: x uniform on the sphere, no noise. The validation set
+    is ours, fresh samples that cost the training set none.
+    """
+    with jax.enable_x64(False):
+        f, key = data.target(target), keys(seed)
+
+        def samples(count: int, key: PRNGKeyArray, pool: int = 1) -> Samples:
+            x = data.sphere(max(count, pool), INPUTS, key=key)[:count]
+            return Samples(x, jax.numpy.asarray(f(x)))
+
+        return Split(
+            samples(n, key.train, _POOL),
+            samples(n_validation, key.validation),
+            samples(n_test, key.test),
+        )
+
+
+def network(layers: int, width: int) -> BiasedTwoLayer | ThreeLayer:
+    """The network of two or three layers: a ~ N(0, 1), all else N(0, 1/m).
+
+    Source: LG-1, LG-2, arXiv:1811.04918 section 7.
+    """
+    if layers == 2:
+        return BiasedTwoLayer(INPUTS, width, init="learner")
+    return ThreeLayer(INPUTS, width, init="learner")
