@@ -191,7 +191,7 @@ class _Tanh(_Family):
         if k == 0:
             return jnp.tanh
         sigmoid = _Sigmoid.derivative(k, coefficients)  # tanh(z) = 2 sigmoid(2z) - 1
-        return lambda z: 2 ** (k + 1) * sigmoid(2 * z)
+        return lambda z: 2.0 ** (k + 1) * sigmoid(2 * z)
 
 
 class _Softplus(_Family):

@@ -336,6 +336,26 @@ def test_powers_at_zero_are_numbers_where_they_exist(power, order, x64):
     np.testing.assert_array_equal(found.ravel(), wanted)
 
 
+def test_a_moving_exponent_leaves_a_base_of_zero_alone(nested_terms, x64):
+    x = jnp.array([0.0, 1.0, 2.0])
+    w, d = jnp.array(2.0), jnp.array(1.0)
+    found = terms(lambda w, x: x**w, w, d, x, 3)
+    np.testing.assert_array_equal(found[:, 0], 0)
+    np.testing.assert_allclose(found, nested_terms(lambda w, x: x**w, w, d, x, 3), rtol=1e-12)
+    still = terms(lambda w, x: x**w, w, 0 * d, jnp.array([-2.0]), 2)
+    np.testing.assert_array_equal(still.ravel(), [4, 0, 0])
+    slope = jax.grad(lambda d: jnp.sum(terms(lambda w, x: x**w, w, d, x, 2)))(d)
+    assert np.isfinite(slope)
+
+
+def test_a_base_that_leaves_zero_has_terms_up_to_its_exponent(x64):
+    # t^(2 + t) = t^2 + t^3 log t + ...: no third derivative at 0.
+    w = jnp.array([0.0, 2.0])
+    found = terms(lambda w, _: w[0] ** w[1], w, jnp.ones(2), None, 3)
+    np.testing.assert_array_equal(found[:3], [0, 0, 1])
+    assert np.isnan(found[3])
+
+
 def test_a_rectified_cube_at_its_kink_has_two_terms_and_no_third():
     sigma = ul.activation("relu3")
     for f in (lambda w, _: sigma(w), lambda w, _: jax.nn.relu(w) ** 3 / 6):
@@ -426,6 +446,24 @@ def test_errors_name_the_first_leaf_that_differs(no_shape_checker):
         expand(f, params, 1)(delta | {"b1": jnp.ones(3, int)}, x)
     with pytest.raises(ValueError, match="at its only leaf"):
         terms(f, jnp.ones(2), jnp.ones(3), x, 1)
+
+
+def test_integers_and_arrays_in_place_of_none_are_refused(no_shape_checker):
+    f, params, delta, x = problem("cnn", 9)
+    with pytest.raises(
+        ValueError, match=r"floats at \['b1'\], where `params` does, got int32\[3\]"
+    ):
+        terms(f, params, delta | {"b1": jnp.ones(3, int)}, x, 1)
+    with pytest.raises(ValueError, match=r"None at \['c'\], where `params` is, got float32\[2\]"):
+        terms(f, params | {"c": None}, delta | {"c": jnp.ones(2)}, x, 1)
+
+
+def test_a_float64_model_says_what_to_do_when_jax_narrows_it():
+    with jax.enable_x64(True):
+        w = jnp.ones(2)
+    g = linearize(lambda w, _: w**2, w)
+    with pytest.raises(ValueError, match=r"got float32\[2\] there\. .* with jax\.enable_x64\(True"):
+        jax.jit(lambda new: g(new, None))(np.ones(2))
 
 
 @pytest.mark.parametrize("order", [-1, 1.5, True])

@@ -10,6 +10,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from unlazy.activations import polynomial
 from unlazy.nets import TwoLayer, TwoLayerParams, partition
 from unlazy.taylor import NoTaylorTermError, expand, terms
 
@@ -36,6 +37,24 @@ def test_the_closed_form_is_the_generic_path(activation, trained, x64):
     closed = terms(net, params, delta, x, 8)
     generic = terms(lambda params, x: net(params, x), params, delta, x, 8)
     np.testing.assert_allclose(closed, generic, rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_closed_form_keeps_its_digits_to_order_forty(activation):
+    net, params, delta, x = problem(activation, scale=1.0)
+    with jax.enable_x64(True):
+        w, d, y = jax.tree.map(lambda p: p.astype(jnp.float64), (params, delta, x))
+        exact = np.asarray(terms(lambda params, x: net(params, x), w, d, y, 40))
+        np.testing.assert_allclose(terms(net, w, d, y, 40), exact, rtol=1e-9, atol=1e-14)
+    size = np.max(np.abs(exact), axis=1, keepdims=True) + 1e-30
+    found = np.asarray(terms(net, params, delta, x, 40), np.float64)
+    # The k-th coefficient is of degree k in inputs with relative errors of 6e-8 each.
+    np.testing.assert_allclose(found / size, exact / size, rtol=0, atol=1e-4)
+
+
+def test_a_polynomial_moved_far_ends_at_its_degree():
+    net, params, delta, x = problem(polynomial([1, 0, 3]), scale=100.0)
+    assert np.all(np.isfinite(terms(net, params, delta, x, 40)))  # z^40 overflows
 
 
 def test_a_term_is_the_formula_with_its_factorials(x64):

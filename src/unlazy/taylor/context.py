@@ -14,6 +14,10 @@ from unlazy.taylor.series import Series
 
 Evaluate = Callable[["Context", Jaxpr, Sequence[Any], Sequence[Series]], list[Series]]
 
+SPARE = 2
+"""Orders computed beyond those asked for on the sides of a kink: for a rule within a rule, or 0/0
+twice over."""
+
 
 @dataclass
 class Tie:
@@ -30,16 +34,25 @@ class Context:
     `side` says which series is computed where the pieces of a function meet: 0 follows `jax.grad`,
     +1 takes the piece that holds for small t > 0, and -1 the one for t < 0. The two agree up to
     the order to which derivatives exist.
+
+    `nested` is set within the program of a derivative, where a choice matters one order further
+    than values are computed; `blind` where the operands of a choice are not known so far.
     """
 
     order: int
     evaluate: Evaluate
     side: int = 0
+    nested: bool = False
+    blind: bool = False
     ties: list[Tie] = field(default_factory=list)
 
     def lowered(self) -> "Context":
         """For the derivative of a series, which is known to one order less."""
-        return replace(self, order=self.order - 1)  # `ties` is shared
+        return replace(self, order=self.order - 1, nested=True, blind=False)  # `ties` is shared
+
+    def knowing(self, known: int | float) -> "Context":
+        """For a choice between values that are known to that order."""
+        return replace(self, blind=self.nested and known <= self.order)  # `ties` is shared
 
     def inner(self) -> "Context":
         """For the body of a loop, whose ties are not values of the surrounding program."""

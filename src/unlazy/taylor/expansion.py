@@ -3,7 +3,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,20 +11,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.checks import check_count, is_known, some_rows
+from unlazy.checks import check_count, check_name, is_known
 from unlazy.nets import TwoLayer
-from unlazy.taylor.failures import NoTaylorTermError
+from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
 from unlazy.taylor.movement import displacement, is_wide, matched
 from unlazy.taylor.series import Series, dense, total
+from unlazy.taylor.sides import check_sides, check_slope
 from unlazy.taylor.two_layer_terms import two_layer_terms
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
 
+AtKinks = Literal["raise", "jax"]
+"""What is done where a derivative does not exist: an error, or JAX's own derivative."""
+
 
 def terms(
-    f: Apply, params: PyTree, delta: PyTree, x: PyTree, order: int
+    f: Apply,
+    params: PyTree,
+    delta: PyTree,
+    x: PyTree,
+    order: int,
+    *,
+    at_kinks: AtKinks = "raise",
 ) -> Float[Array, "{order}+1 ..."]:
     r"""The Taylor terms of a network at `params`, in the direction `delta`.
 
@@ -39,8 +49,9 @@ def terms(
     Custom derivatives are followed as `jax.grad` follows them. Where a function has a kink, as ReLU
     at exactly 0, and the parameters move across it, the terms from both sides are compared: those
     that agree are returned, and otherwise there is no such term and the call raises. Nothing can be
-    raised under `jax.jit` and the other transformations; there JAX's own derivative at the kink is
-    taken. Equal values that are sorted follow JAX everywhere.
+    raised under `jax.jit` and the other transformations; there, and with `at_kinks="jax"`, JAX's
+    own derivative at the kink is taken. Equal values that are sorted follow JAX everywhere, and so
+    does the number of steps of `lax.while_loop`.
 
     Computed in the dtype of the parameters, products in full precision; float64 parameters give
     float64 terms whatever JAX's global setting is.
@@ -55,6 +66,8 @@ def terms(
         delta: the movement, in the structure of `params`, with None for what does not move.
         x: the inputs, an array or a pytree.
         order: the last term, 0 or more.
+        at_kinks: "raise" where a term does not exist, or "jax" for JAX's own derivative there, as
+            for a convolution without bias over an empty background.
 
     Returns:
         The terms 0 to `order` along the first axis, each of the shape of `f(params, x)`.
@@ -70,9 +83,10 @@ def terms(
         [ 8. 12.  6.  1.  0.]
     """
     check_count(order, "order", least=0)
+    check_name(at_kinks, ("raise", "jax"), "at_kinks")
     params, delta = _scoped(matched, params, delta)
     with jax.default_matmul_precision("highest"):
-        return _scoped(_checked_terms, params, f, delta, x, int(order))
+        return _scoped(_checked_terms, params, f, delta, x, int(order), at_kinks)
 
 
 class TaylorModel(eqx.Module):
@@ -91,26 +105,27 @@ class TaylorModel(eqx.Module):
     f: Apply
     params: PyTree
     order: int = eqx.field(static=True)
+    at_kinks: AtKinks = eqx.field(static=True, default="raise")
 
     def __call__(self, new_params: PyTree, x: PyTree) -> Float[Array, "..."]:
         """The outputs at `x`; what is None in `new_params` stays where it was."""
         params, new = _scoped(matched, self.params, new_params, "new_params")
-        return _scoped(_checked_sum, params, self.f, new, x, self.order)
+        return _scoped(_checked_sum, params, self.f, new, x, self.order, self.at_kinks)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TaylorModel) or self.order != other.order:
+        if not isinstance(other, TaylorModel):
             return False
         return self.f == other.f and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash((self.f, self.order, self._identity()))
+        return hash((self.f, self._identity()))
 
     def _identity(self) -> tuple:
         leaves, structure = jax.tree.flatten(self.params)
-        return structure, tuple(id(leaf) for leaf in leaves)
+        return self.order, self.at_kinks, structure, tuple(id(leaf) for leaf in leaves)
 
 
-def expand(f: Apply, params: PyTree, order: int) -> TaylorModel:
+def expand(f: Apply, params: PyTree, order: int, *, at_kinks: AtKinks = "raise") -> TaylorModel:
     r"""The Taylor model of a network around `params`.
 
     $$g(\theta', x) = \sum_{k=0}^{\text{order}} f^{(k)}(x; \theta' - \theta)$$
@@ -124,6 +139,7 @@ def expand(f: Apply, params: PyTree, order: int) -> TaylorModel:
         f: the network `f(params, x)`.
         params: where to expand, any pytree.
         order: the degree of the polynomial: 1 is the linearised (NTK) model.
+        at_kinks: "raise" where a term does not exist, or "jax" for JAX's own derivative there.
 
     Returns:
         `g(new_params, x)`, equal to `f` to the order + 1 in the distance from `params`.
@@ -137,8 +153,9 @@ def expand(f: Apply, params: PyTree, order: int) -> TaylorModel:
         [5.]
     """
     check_count(order, "order", least=0)
+    check_name(at_kinks, ("raise", "jax"), "at_kinks")
     params, _ = _scoped(matched, params, jax.tree.map(lambda _: None, params))
-    return TaylorModel(f, params, int(order))
+    return TaylorModel(f, params, int(order), at_kinks)
 
 
 def linearize(f: Apply, params: PyTree) -> TaylorModel:
@@ -171,14 +188,20 @@ def _scoped(function: Callable[..., Any], params: PyTree, *arguments: Any) -> An
         return function(params, *arguments)
 
 
-def _checked_terms(params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int) -> Array:
+def _checked_terms(
+    params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, at_kinks: AtKinks
+) -> Array:
     found = _compiled(params, f, delta, x, order, 0)
-    return _from_sides(params, f, delta, x, order) if found.has_ties() else found.values
+    if order == 0 or at_kinks == "jax" or not found.has_ties():
+        return found.values
+    return _from_sides(params, f, delta, x, order)
 
 
-def _checked_sum(params: PyTree, f: Apply, new_params: PyTree, x: PyTree, order: int) -> Array:
+def _checked_sum(
+    params: PyTree, f: Apply, new_params: PyTree, x: PyTree, order: int, at_kinks: AtKinks
+) -> Array:
     found = _compiled_sum(params, f, new_params, x, order)
-    if not found.has_ties():
+    if order == 0 or at_kinks == "jax" or not found.has_ties():
         return found.values
     delta = displacement(params, new_params)
     return jnp.sum(_from_sides(params, f, delta, x, order), axis=0)
@@ -186,10 +209,38 @@ def _checked_sum(params: PyTree, f: Apply, new_params: PyTree, x: PyTree, order:
 
 def _from_sides(params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int) -> Array:
     """The terms where both sides of every kink that was met agree on them."""
-    names = _compiled(params, f, delta, x, order, 0).names_of_ties()
-    right, left = (_compiled(params, f, delta, x, order, side).values for side in (1, -1))
-    _check_sides(np.asarray(right), np.asarray(left), names)
+    found = _compiled(params, f, delta, x, order, 0)
+    here, names, eps = found.values, found.names_of_ties(), float(jnp.finfo(found.values.dtype).eps)
+    # Every comparison within a derivative costs an order, and so does every limit of 0/0.
+    sides = (_compiled(params, f, delta, x, order + SPARE, side).values for side in (1, -1))
+    right, left = (values[: order + 1] for values in sides)
+    check_sides(right, left, here, eps, names)
+    right = right.at[0].set(here[0])
+    if bool(jnp.any(right[1] != here[1])):
+        measured = _difference_quotient(params, f, delta, x, eps)
+        check_slope(right[1], here[1], measured, eps, names)
     return right
+
+
+@eqx.filter_jit
+def _difference_quotient(params: PyTree, f: Apply, delta: PyTree, x: PyTree, eps: float) -> Array:
+    """The slope along `delta`, by a step that balances rounding and curvature."""
+    step = eps ** (1 / 3) * (1 + _largest(params)) / _largest(delta)
+
+    def along(sign: int) -> Array:
+        def moved(p: Any, d: Array | None) -> Any:
+            return p if d is None else p + (sign * step).astype(p.dtype) * d
+
+        return f(jax.tree.map(moved, params, delta, is_leaf=lambda leaf: leaf is None), x)
+
+    gap = along(1) - along(-1)
+    return gap / (2 * step).astype(gap.dtype)
+
+
+def _largest(tree: PyTree) -> Array:
+    arrays = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    sizes = [jnp.max(jnp.abs(array), initial=0).astype(jnp.float32) for array in arrays]
+    return jnp.max(jnp.stack(sizes))
 
 
 class _Found(NamedTuple):
@@ -256,20 +307,3 @@ def _one_array(out: Any) -> Array:
             "Select one output: lambda params, x: f(params, x)[0]."
         )
     return out
-
-
-def _check_sides(right: np.ndarray, left: np.ndarray, names: list[str]) -> None:
-    """Raise at the first term that is not the same from both sides."""
-    for k in range(len(right)):
-        scale = np.max(np.abs(right[k]), initial=0) + np.max(np.abs(left[k]), initial=0)
-        gap = np.abs(right[k] - left[k])
-        bad = ~(gap <= 100 * np.finfo(right.dtype).eps * scale)  # nan counts as a difference
-        if not np.any(bad):
-            continue
-        rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1)) if bad.ndim else np.array([0])
-        raise NoTaylorTermError(
-            f"`order` must be at most {k - 1} at these `params`, got order={len(right) - 1}: "
-            f"there is no term of order {k}, which differs between the two sides of a kink "
-            f"({', '.join(names)}) in {some_rows(rows)}. Move `params` off the "
-            "kink, or call under jax.jit to take JAX's own derivative there."
-        )

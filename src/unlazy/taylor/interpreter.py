@@ -4,10 +4,14 @@ r"""Evaluates a traced function on power series, operation by operation.
 An operation without a rule of its own is differentiated by JAX: $y' = J(x)\, x'$ is again a traced
 function, of the series of $x$ and $x'$, and is evaluated to one order less. Custom derivatives are
 followed in the same way, so that `jax.nn.relu` has slope 0 at 0 as under `jax.grad`.
+
+Coefficients left out at the end of a series are zeros or not known. Values are compared only as far
+as both are known: else x and a copy of it that was cut earlier would seem to differ.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +26,24 @@ from unlazy.taylor.failures import UnsupportedOperationError
 from unlazy.taylor.kinks import KINKS
 from unlazy.taylor.linear_rules import LINEAR, Rule
 from unlazy.taylor.pooling import POOLING
+from unlazy.taylor.scattering import SCATTERING
 from unlazy.taylor.series import Series, derivative, is_moving, primitive_of, trimmed
 from unlazy.taylor.smooth_rules import SMOOTH
 from unlazy.taylor.solving import SOLVING
 
-_RULES: dict[str, Rule] = {**LINEAR, **SMOOTH, **KINKS, **CONTROL, **POOLING, **SOLVING}
-_AT_ORDER_ZERO = frozenset((*LINEAR, *KINKS, *POOLING))
+_CHOICES: dict[str, Rule] = {**KINKS, **POOLING, **SCATTERING}
+_RULES: dict[str, Rule] = {**LINEAR, **SMOOTH, **CONTROL, **SOLVING, **_CHOICES}
+_AT_ORDER_ZERO = frozenset((*LINEAR, *_CHOICES))
+_CUT = frozenset({"mul", "div", "dot_general", "conv_general_dilated"})  # at the order computed
 _FLAT = frozenset({"stop_gradient", "nextafter", "is_finite"})  # no derivative but zero
 _REAL_ONLY = frozenset({"sign", "max", "min"})  # another function of complex numbers
+
+
+class _Value(NamedTuple):
+    """A series, and the order up to which it is known: infinite for a line or a constant."""
+
+    series: Series
+    known: int | float
 
 
 def taylor_coefficients(
@@ -38,26 +52,37 @@ def taylor_coefficients(
     """The series of `function` of series, with the ties met on the way."""
     ctx = Context(order, evaluate, side)
     closed = jax.make_jaxpr(function)(*(s[0] for s in arguments))
-    (result,) = evaluate(ctx, closed.jaxpr, closed.consts, arguments)
-    return trimmed(result[: order + 1]), ctx
+    (result,) = _run(ctx, closed.jaxpr, closed.consts, [_Value(s, math.inf) for s in arguments])
+    return trimmed(result.series[: order + 1]), ctx
 
 
 def evaluate(
+    ctx: Context, jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Series]
+) -> list[Series]:
+    """The series of the results of a program, from arguments known to the order computed."""
+    values = [
+        _cut(s, ctx.order if jnp.issubdtype(jnp.result_type(s[0]), jnp.inexact) else math.inf)
+        for s in arguments
+    ]
+    return [value.series for value in _run(ctx, jaxpr, consts, values)]
+
+
+def _run(
     ctx: Context,
     jaxpr: Jaxpr,
     consts: Sequence[Any],
-    arguments: Sequence[Series],
+    arguments: Sequence[_Value],
     live: Sequence[bool] | None = None,
-) -> list[Series]:
-    """The series of the results of a program; of those that are not `live`, anything."""
-    nothing: Series = (jnp.zeros(()),)  # in place of a result that is not live
-    values: dict[Var, Series] = {}
-    values.update(zip(jaxpr.constvars, ((jnp.asarray(c),) for c in consts), strict=True))
+) -> list[_Value]:
+    """The results of a program; of those that are not `live`, anything."""
+    nothing = _constant(jnp.zeros(()))  # in place of a result that is not live
+    values: dict[Var, _Value] = {}
+    values.update(zip(jaxpr.constvars, (_constant(jnp.asarray(c)) for c in consts), strict=True))
     values.update(zip(jaxpr.invars, arguments, strict=True))
 
-    def read(atom: Var | Literal) -> Series:
+    def read(atom: Var | Literal) -> _Value:
         if isinstance(atom, Literal):
-            return (jnp.asarray(atom.val, _shaped(atom).dtype),)
+            return _constant(jnp.asarray(atom.val, _shaped(atom).dtype))
         return values.get(atom, nothing)
 
     for eqn, wanted in _needed(jaxpr, live):
@@ -85,31 +110,75 @@ def _needed(jaxpr: Jaxpr, live: Sequence[bool] | None) -> Iterator[tuple[JaxprEq
 
 
 def _apply(
-    ctx: Context, jaxpr: Jaxpr, eqn: JaxprEqn, operands: list[Series], live: list[bool]
-) -> Sequence[Series]:
+    ctx: Context, jaxpr: Jaxpr, eqn: JaxprEqn, operands: list[_Value], live: list[bool]
+) -> Sequence[_Value]:
     if eqn.primitive in (jit_p, remat_p, closed_call_p):
         inner, consts = _called(eqn)
-        return evaluate(ctx, inner, consts, operands, live)
-    name = eqn.primitive.name
+        return _run(ctx, inner, consts, operands, live)
+    name = _name(eqn)
+    known = min((value.known for value in operands), default=math.inf)
+    if name in _CHOICES:
+        operands = [_cut(value.series, known) for value in operands]
+        ctx = ctx.knowing(known)
+    last = _last_known(ctx, name, operands, known)
+    pairs = zip(eqn.outvars, _results(ctx, jaxpr, eqn, name, operands), strict=True)
+    return [_cut(s, last if _is_float(var) else math.inf) for var, s in pairs]
+
+
+def _results(
+    ctx: Context, jaxpr: Jaxpr, eqn: JaxprEqn, name: str, operands: list[_Value]
+) -> Sequence[Series]:
+    series = [value.series for value in operands]
     rule = None if name in _REAL_ONLY and _is_complex(eqn.invars[0]) else _RULES.get(name)
-    flat = name in _FLAT or (name not in KINKS and not any(_is_float(var) for var in eqn.outvars))
+    flat = name in _FLAT or not (name in KINKS or any(_is_float(var) for var in eqn.outvars))
     # At order 0 only the operations that may kink are told what moves; the rest is evaluated.
     flat |= ctx.order == 0 and (rule is None or name not in _AT_ORDER_ZERO)
-    if flat or not any(is_moving(s) for s in operands):
-        return [(c,) for c in _alone(jaxpr, eqn)(*(s[0] for s in operands))]
+    if flat or not (ctx.blind or any(is_moving(s) for s in series)):
+        return [(c,) for c in _alone(jaxpr, eqn)(*(s[0] for s in series))]
     if rule is None:
         return _by_derivative(ctx, jaxpr, eqn, operands)
-    result = rule(ctx, eqn, *operands)
+    result = rule(ctx, eqn, *series)
     return result if isinstance(result, list) else [result]
 
 
+def _name(eqn: JaxprEqn) -> str:
+    """The name of the operation; a conversion of floats to integers cuts off, a rule of its own."""
+    name = eqn.primitive.name
+    if (
+        name == "convert_element_type"
+        and _is_float(eqn.invars[0])
+        and not _is_float(eqn.outvars[0])
+    ):
+        return "truncate"
+    return name
+
+
+def _last_known(ctx: Context, name: str, operands: list[_Value], known: int | float) -> int | float:
+    """The order up to which the result is known, from that of the operands."""
+    if name in _FLAT:
+        return math.inf
+    if (name in _AT_ORDER_ZERO and name not in _CUT) or not any(
+        is_moving(value.series) for value in operands
+    ):
+        return known
+    return min(known, ctx.order)
+
+
+def _cut(s: Series, known: int | float) -> _Value:
+    return _Value(s if known >= len(s) - 1 else trimmed(s[: int(known) + 1]), known)
+
+
+def _constant(c: Array) -> _Value:
+    return _Value((c,), math.inf)
+
+
 def _by_derivative(
-    ctx: Context, jaxpr: Jaxpr, eqn: JaxprEqn, operands: list[Series]
+    ctx: Context, jaxpr: Jaxpr, eqn: JaxprEqn, operands: list[_Value]
 ) -> list[Series]:
     """Through the derivative that JAX has for the operation, as a series of one order less."""
-    values = [s[0] for s in operands]
+    values = [value.series[0] for value in operands]
     start = _alone(jaxpr, eqn)(*values)
-    chosen = [k for k, s in enumerate(operands) if is_moving(s)]
+    chosen = [k for k, value in enumerate(operands) if is_moving(value.series)]
     floats = [k for k, var in enumerate(eqn.outvars) if _is_float(var)]
     program = _derivative_of(jaxpr, eqn, chosen, floats)
     try:
@@ -120,11 +189,11 @@ def _by_derivative(
             f"{eqn.primitive.name!r}, which it cannot: {error}. Write that part with jax.numpy, or "
             "keep the parameters that reach it fixed with None in `delta`."
         ) from error
-    series = [*operands, *(derivative(operands[k]) for k in chosen)]
-    rates = evaluate(ctx.lowered(), closed.jaxpr, closed.consts, series)
+    velocities = [_Value(derivative(operands[k].series), operands[k].known - 1) for k in chosen]
+    rates = _run(ctx.lowered(), closed.jaxpr, closed.consts, [*operands, *velocities])
     results: list[Series] = [(value,) for value in start]
     for k, rate in zip(floats, rates, strict=True):
-        results[k] = primitive_of(trimmed(rate[: ctx.order]), start[k])
+        results[k] = primitive_of(trimmed(rate.series[: ctx.order]), start[k])
     return results
 
 

@@ -32,6 +32,11 @@ def moves(s: Series) -> Array:
     return found
 
 
+def parts(ctx: Context, s: Series) -> Array:
+    """Where a series leaves its start, or may do so beyond what is known of it."""
+    return jnp.full(jnp.shape(s[0]), True) if ctx.blind else moves(s)
+
+
 def direction(s: Series, side: int) -> Array:
     """The sign of a series for small t on that side: 1, -1, or 0 where it vanishes."""
     sign = jnp.zeros_like(s[0])
@@ -47,7 +52,7 @@ def comparison(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Series:
     a, b = (a, a) if a is b else alike(eqn, a, b)
     if ctx.side == 0:
         if a is not b:
-            tied = (a[0] == b[0]) & moves(difference(a, b))
+            tied = (a[0] == b[0]) & parts(ctx, difference(a, b))
             ctx.report(eqn.primitive.name, tied)
         return (bind(eqn, a[0], b[0]),)
     sign = direction(difference(a, b), ctx.side)
@@ -87,13 +92,48 @@ def step(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
     name = eqn.primitive.name
     jumps = x[0] == 0 if name == "sign" else (x[0] + (0.5 if name == "round" else 0)) % 1 == 0
     if ctx.side == 0:
-        ctx.report(name, jumps & moves(x))
+        ctx.report(name, jumps & parts(ctx, x))
         return (bind(eqn, x[0]),)
     if name == "sign":
         return (direction(x, ctx.side),)
     # A quarter to the side where x goes: the next float may be flushed to the jump itself.
     towards = direction((jnp.zeros_like(x[0]), *x[1:]), ctx.side)
     return (bind(eqn, jnp.where(jumps, x[0] + towards / 4, x[0])),)
+
+
+def truncated(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
+    """Floats converted to integers, towards 0, or to booleans."""
+    to_bool = jnp.issubdtype(eqn.params["new_dtype"], bool)
+    jumps = x[0] == 0 if to_bool else (x[0] % 1 == 0) & (x[0] != 0)
+    if ctx.side == 0:
+        ctx.report("conversion to integers", jumps & parts(ctx, x))
+        return (bind(eqn, x[0]),)
+    towards = direction((jnp.zeros_like(x[0]), *x[1:]), ctx.side)
+    return (bind(eqn, jnp.where(jumps, x[0] + towards / 4, x[0])),)
+
+
+def best_place(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
+    """Where the largest entry is, or the smallest; of equals the first."""
+    (axis,) = eqn.params["axes"]
+    place = bind(eqn, x[0])
+    best = jnp.take_along_axis(x[0], jnp.expand_dims(place, axis), axis)
+    chosen = x[0] == best
+    if ctx.side == 0:
+        apart = parts(ctx, x) & ctx.blind
+        for c in x[1:]:
+            if c is not None:
+                first = jnp.take_along_axis(c, jnp.expand_dims(place, axis), axis)
+                apart = apart | (c != first)
+        rivals = jnp.sum(chosen, axis, keepdims=True) > 1
+        ctx.report(eqn.primitive.name, apart & chosen & rivals)
+        return (place,)
+    sign = 1 if eqn.primitive.name == "argmax" else -1
+    for j, c in enumerate(x[1:], start=1):
+        if c is not None:
+            signed = jnp.where(chosen, c * (sign * ctx.side**j), -jnp.inf)
+            chosen = chosen & (signed == jnp.max(signed, axis, keepdims=True))
+    found = jnp.argmax(chosen, axis).astype(place.dtype)
+    return (jnp.where(jnp.any(chosen, axis), found, place),)  # none where the best is nan
 
 
 def reduced_max(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
@@ -126,7 +166,7 @@ def _first_in_order(ctx: Context, eqn: JaxprEqn, x: Series, best: Array, chosen:
         signed = (jnp.zeros_like(x[0]) if c is None else c) * ctx.side**j
         winner = bind(eqn, jnp.where(chosen, signed, lowest))
         chosen = chosen & (signed == jnp.expand_dims(winner, axes))
-        result.append(winner * ctx.side**j)
+        result.append(jnp.where(jnp.isnan(best), best, winner * ctx.side**j))
     return trimmed(result)
 
 
@@ -135,4 +175,6 @@ KINKS: dict[str, Rule] = {
     **dict.fromkeys(("max", "min"), larger),
     **dict.fromkeys(("sign", "floor", "ceil", "round"), step),
     **dict.fromkeys(("reduce_max", "reduce_min"), reduced_max),
+    **dict.fromkeys(("argmax", "argmin"), best_place),
+    "truncate": truncated,
 }

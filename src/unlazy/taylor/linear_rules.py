@@ -13,8 +13,18 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
-from unlazy.taylor.context import Context, shaped
-from unlazy.taylor.series import Series, at, minus, product, quotient, total, trimmed
+from unlazy.taylor.context import SPARE, Context, shaped
+from unlazy.taylor.series import (
+    Series,
+    at,
+    dense,
+    is_moving,
+    minus,
+    product,
+    quotient,
+    total,
+    trimmed,
+)
 
 Rule = Callable[..., Series | list[Series]]
 
@@ -92,7 +102,19 @@ def mul(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Series:
 def div(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Series:
     """An entrywise quotient."""
     a, b = alike(eqn, a, b)
+    for _ in range(SPARE if ctx.side and is_moving(b) else 0):
+        a, b = _cancelled(a, b, ctx.order)
     return quotient(a, b, ctx.order)
+
+
+def _cancelled(a: Series, b: Series, order: int) -> tuple[Series, Series]:
+    """Where both start at 0, both over t: the limit of 0/0, known to one order less."""
+    a, b = dense(a, order), dense(b, order)
+    both = (a[0] == 0) & (b[0] == 0)
+    unknown = jnp.full_like(a[0], jnp.nan)  # what it spoils, the last coefficient, is not used
+    pairs = [zip(s, (*s[1:], unknown), strict=True) for s in (a, b)]
+    top, bottom = ([jnp.where(both, after, c) for c, after in pair] for pair in pairs)
+    return trimmed(top), trimmed(bottom)
 
 
 def bilinear(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Series:

@@ -23,9 +23,13 @@ def matched(params: PyTree, delta: PyTree, name: str = "delta") -> tuple[PyTree,
     _check_paths([path for path, _ in leaves], [path for path, _ in moves], name)
     values, movements = [], []
     for (path, leaf), (_, move) in zip(leaves, moves, strict=True):
+        if leaf is None and move is not None:
+            raise ValueError(
+                f"`{name}` must be None at {_word(path)}, where `params` is, got {_kind(move)}."
+            )
         value = _as_array(leaf) if _is_float(leaf) else leaf
         values.append(value)
-        movements.append(_movement(path, value, move, name) if _is_float(leaf) else None)
+        movements.append(_movement(path, _as_array(leaf), move, name) if _is_float(leaf) else None)
     return structure.unflatten(values), structure.unflatten(movements)
 
 
@@ -47,13 +51,16 @@ def _movement(path: tuple, value: Array, move: Any, name: str) -> Array | None:
     if not _is_float(move):
         raise ValueError(
             f"`{name}` must hold an array of floats at {_word(path)}, where `params` does, "
-            f"got {type(move).__name__}. Put None where a parameter does not move."
+            f"got {_kind(move)}. Put None where a parameter does not move."
         )
     moved = _as_array(move)
     if moved.shape != value.shape or moved.dtype != value.dtype:
+        # With x64 off, transformations hand on float32 in place of float64.
+        narrowed = value.dtype == np.float64 and moved.dtype == np.float32
+        hint = " For float64 turn x64 on: with jax.enable_x64(True)." if narrowed else ""
         raise ValueError(
-            f"`{name}` must be like `params`, with {value.dtype}{list(value.shape)} at "
-            f"{_word(path)}, got {moved.dtype}{list(moved.shape)} there."
+            f"`{name}` must be like `params`, with {_kind(value)} at {_word(path)}, "
+            f"got {_kind(moved)} there.{hint}"
         )
     return moved
 
@@ -73,6 +80,12 @@ def _check_paths(wanted: list[tuple], given: list[tuple], name: str) -> None:
 
 def _word(path: tuple) -> str:
     return jax.tree_util.keystr(path) or "its only leaf"
+
+
+def _kind(leaf: Any) -> str:
+    if isinstance(leaf, Array | np.ndarray | np.generic):
+        return f"{leaf.dtype}{list(leaf.shape)}"
+    return type(leaf).__name__
 
 
 def _is_none(leaf: Any) -> bool:

@@ -84,7 +84,13 @@ def reciprocal(x: Series, order: int) -> Series:
 
 def tanh(x: Series, order: int) -> Series:
     """The hyperbolic tangent."""
-    return by_slope(x, lax.tanh(x[0]), lambda y, j: _one_less(squared(y, j), j), order)
+    # 1 - tanh^2 from the logistic function, which keeps its digits where tanh is close to 1.
+    start = 4 * lax.logistic(2 * x[0]) * lax.logistic(-2 * x[0])
+
+    def slope(y, j):
+        return start if j == 0 else scaled(-1, squared(y, j))
+
+    return by_slope(x, lax.tanh(x[0]), slope, order)
 
 
 def tan(x: Series, order: int) -> Series:
@@ -223,12 +229,6 @@ def atanh(x: Series, order: int) -> Series:
     square = trimmed(scaled(-1, c) for c in product(x, x, order))
     slope = reciprocal(_one_plus(square, 1), order - 1)
     return with_slope(x, lax.atanh(x[0]), slope, order)
-
-
-def _one_less(c: Array | None, j: int) -> Array | None:
-    if c is None:
-        return None
-    return 1 - c if j == 0 else -c
 
 
 def _one_more(c: Array | None, j: int) -> Array | None:

@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
+from jaxtyping import Array
 
 from unlazy.taylor import recurrences
 from unlazy.taylor.context import Context
+from unlazy.taylor.kinks import moves
 from unlazy.taylor.linear_rules import Rule, alike
-from unlazy.taylor.series import Series, is_moving, product
+from unlazy.taylor.series import Series, at, is_moving, product, trimmed
 
 
 def _entrywise(function: Callable[[Series, int], Series]) -> Rule:
@@ -31,10 +33,24 @@ def _integer_pow(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
 
 def _pow(ctx: Context, eqn: JaxprEqn, x: Series, exponent: Series) -> Series:
     x, exponent = alike(eqn, x, exponent)
-    if is_moving(exponent):  # x^r = exp(r log x), as JAX differentiates it
-        power = product(exponent, recurrences.log(x, ctx.order), ctx.order)
-        return (jnp.power(x[0], exponent[0]), *recurrences.exp(power, ctx.order)[1:])
-    return recurrences.power(x, exponent[0].astype(x[0].dtype), ctx.order)
+    fixed = recurrences.power(x, exponent[0].astype(x[0].dtype), ctx.order)
+    if not is_moving(exponent):
+        return fixed
+    # x^r = exp(r log x), as JAX differentiates it; but 0^r stays 0 whatever the exponent does, and
+    # so does a negative base's power where the exponent's movement is zero.
+    still = (x[0] == 0) | ~moves(exponent)
+    positive = (jnp.where(still, jnp.ones_like(x[0]), x[0]), *x[1:])
+    log = product(exponent, recurrences.log(positive, ctx.order), ctx.order)
+    both = recurrences.exp(log, ctx.order)
+    result: list[Array | None] = [fixed[0]]
+    for j in range(1, ctx.order + 1):
+        # Beyond the exponent's order, a base that leaves 0 leaves it like t^r log t.
+        none = (x[0] == 0) & moves(x) & moves(exponent) & (exponent[0] < j)
+        kept, moved = (
+            jnp.zeros_like(x[0]) if c is None else c for c in (at(fixed, j), at(both, j))
+        )
+        result.append(jnp.where(none, jnp.nan, jnp.where(still, kept, moved)))
+    return trimmed(result)
 
 
 SMOOTH: dict[str, Rule] = {

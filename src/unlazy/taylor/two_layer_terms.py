@@ -2,13 +2,16 @@
 """The Taylor terms of a two-layer network, written out."""
 
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
+import jax.scipy.stats.norm as gaussian
 from jaxtyping import Array, Float
 
 from unlazy.activations import Activation
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.taylor.series import Series, scaled, times, total, trimmed
+from unlazy.taylor import recurrences
+from unlazy.taylor.series import Series, at, product, scaled, times, total, trimmed
 
 
 def two_layer_terms(
@@ -22,6 +25,9 @@ def two_layer_terms(
 
     $$f^{(k)}(x) = \frac{1}{\sqrt m} \sum_r \Big( a_r \frac{\sigma^{(k)}(w_r^\top x)}{k!}
     (dw_r^\top x)^k + da_r \frac{\sigma^{(k-1)}(w_r^\top x)}{(k-1)!} (dw_r^\top x)^{k-1} \Big)$$
+
+    The fractions come from recurrences: the derivatives of a sigmoid or a Gaussian, as polynomials,
+    cancel to nothing at order 24.
 
     Source: BL-8, arXiv:1910.01619 section 3, where `a` does not move.
 
@@ -46,14 +52,55 @@ def _applied(h: Array | None, a: Array | None) -> Array | None:
 
 
 def _hidden_terms(sigma: Activation, z0: Array, z: Array | None, order: int) -> list[Array | None]:
+    if z is None:
+        return [sigma(z0)] + [None] * order
+    recurrence = _RECURRENCES.get(sigma.name)
+    if recurrence is None:
+        return _by_derivatives(sigma, z0, z, order)
+    series = recurrence((z0 - sigma.shift if sigma.shift else z0, z), order)
+    return [sigma(z0), *(at(series, k) for k in range(1, order + 1))]
+
+
+def _by_derivatives(sigma: Activation, z0: Array, z: Array, order: int) -> list[Array | None]:
     terms: list[Array | None] = [sigma(z0)]
-    last, power = _smooth_to(sigma, order), z
+    last, power = min(_smooth_to(sigma, order), _degree(sigma)), z
     for k in range(1, order + 1):
-        # Beyond its kink's order, a piece of a polynomial has no derivatives left.
-        slope = sigma.derivative(k)(z0) if z is not None and k <= last else None
+        # Beyond its degree or its kink's order, a polynomial's piece has no derivatives left; a
+        # zero in their place would meet a power that overflows.
+        slope = sigma.derivative(k)(z0) if k <= last else None
         terms.append(times(scaled(1 / math.factorial(k), slope), power))
-        power = times(power, z)
+        power = power * z
     return terms
+
+
+def _degree(sigma: Activation) -> int | float:
+    if sigma.name == "polynomial":
+        return len(sigma.coefficients) - 1
+    return {"identity": 1, "quadratic": 2}.get(sigma.name, math.inf)
+
+
+def _softplus(z: Series, order: int) -> Series:
+    return recurrences.with_slope(z, z[0], recurrences.logistic(z, order - 1), order)
+
+
+def _gelu(z: Series, order: int) -> Series:
+    """Z times the Gaussian distribution function, whose slope is the density."""
+    density = recurrences.exp(trimmed(scaled(-0.5, c) for c in product(z, z, order)), order)
+    slope = trimmed(scaled(1 / math.sqrt(2 * math.pi), c) for c in density)
+    return product(z, recurrences.with_slope(z, gaussian.cdf(z[0]), slope, order), order)
+
+
+# The first coefficient is not used: it is the activation itself.
+_RECURRENCES: dict[str, Callable[[Series, int], Series]] = {
+    "tanh": recurrences.tanh,
+    "sigmoid": recurrences.logistic,
+    "softplus": _softplus,
+    "gelu": _gelu,
+    "erf": recurrences.erf,
+    "sin": recurrences.sin,
+    "cos": recurrences.cos,
+    "exp": recurrences.exp,
+}
 
 
 def _at_kink(sigma: Activation, z0: Array, z: Array | None, order: int) -> Array | None:

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Terms at a kink, from t > 0 and from t < 0: whether the two agree, and on what is there."""
+
+import numpy as np
+from jaxtyping import Array
+
+from unlazy.checks import some_rows
+from unlazy.taylor.failures import NoTaylorTermError
+
+_REMEDY = (
+    "Move `params` off that point, or pass at_kinks='jax' to take JAX's own derivative there, as "
+    "under jax.jit."
+)
+
+
+def check_sides(right: Array, left: Array, here: Array, eps: float, names: list[str]) -> None:
+    """Raise at the first term that is not the same from both sides.
+
+    Args:
+        right: the terms for small t > 0.
+        left: those for t < 0.
+        here: what `jax.grad` gives at t = 0: term 0 is the value itself.
+        eps: the precision of their dtype.
+        names: the operations that kink.
+    """
+    where = ", ".join(names)
+    terms = [_wide(part) for part in (right, left, here)]
+    for k, rows in enumerate(zip(*terms, strict=True)):
+        plus, minus, own = (np.atleast_1d(row) for row in rows)
+        apart = ~close(plus, minus, eps)
+        lost = np.isnan(plus) & np.isnan(minus)
+        if k == 0:  # the value exists; what may not exist is a derivative
+            apart |= ~close(plus, own, eps)
+        apart &= ~lost
+        if np.any(apart):
+            raise NoTaylorTermError(_differs(k, len(right) - 1, where, _rows(apart)))
+        lost &= ~np.isnan(own)  # where the network itself is nan there is nothing to compare
+        if k and np.any(lost):
+            raise NoTaylorTermError(
+                f"`order` must be at most {k - 1} at these `params`, got order={len(right) - 1}: "
+                f"the limit of the term of order {k} at a kink ({where}) cannot be computed in "
+                f"{some_rows(_rows(lost))}. {_REMEDY}"
+            )
+
+
+def check_slope(right: Array, here: Array, measured: Array, eps: float, names: list[str]) -> None:
+    """Raise where the sides give another slope than JAX and a difference quotient says JAX's.
+
+    The two may differ: relu(w) - relu(-w) has slope 1 at 0, where JAX gives 0. The quotient tells
+    that from an operation whose own derivative program was misread at the kink.
+    """
+    plus, own, slope = (np.atleast_1d(_wide(part)) for part in (right, here, measured))
+    wrong = ~close(plus, own, eps) & (np.abs(slope - own) < np.abs(slope - plus))
+    if np.any(wrong):
+        raise NoTaylorTermError(
+            f"`order` must be 0 at these `params`, got a higher one: the limit of the term of "
+            f"order 1 at a kink ({', '.join(names)}) cannot be computed in "
+            f"{some_rows(_rows(wrong))}. {_REMEDY}"
+        )
+
+
+def close(a: np.ndarray, b: np.ndarray, eps: float) -> np.ndarray:
+    """Where two arrays agree to rounding on the scale of their largest entries."""
+    sizes = [np.where(np.isfinite(part), np.abs(part), 0) for part in (a, b)]
+    scale = sum(np.max(size, initial=0) for size in sizes)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        gap = np.abs(a - b)
+    # In half precision 100 eps would hide a kink.
+    return (a == b) | (gap <= min(100 * eps, 0.02) * scale)
+
+
+def _differs(k: int, order: int, where: str, rows: np.ndarray) -> str:
+    least = max(k - 1, 0)
+    return (
+        f"`order` must be at most {least} at these `params`, got order={order}: there is no term "
+        f"of order {least + 1 if k == 0 else k}, {_why(k)} ({where}) in {some_rows(rows)}. "
+        f"{_REMEDY}"
+    )
+
+
+def _why(k: int) -> str:
+    if k == 0:
+        return "because the outputs jump"
+    return "which differs between the two sides of a kink"
+
+
+def _rows(bad: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
+
+
+def _wide(part: Array) -> np.ndarray:
+    """In a dtype that numpy computes with, also from bfloat16."""
+    complex_ = np.issubdtype(part.dtype, np.complexfloating)
+    return np.asarray(part).astype(np.complex128 if complex_ else np.float64)
