@@ -31,10 +31,10 @@ run: $(VENV)/.run  ## draw Figure 1 of Arora et al. 2019 and check its claims
 	$(BIN)/unlazy run arora2019/figure1
 
 test: check  ## lint, types and all tests but the slow ones
-	$(BIN)/python -m pytest --numprocesses 2 --quiet
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --quiet
 
 test-all: check  ## the slow tests too
-	$(BIN)/python -m pytest --numprocesses 2 --quiet -m ''
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --quiet -m ''
 
 check: $(VENV)/.test  ## formatting, lint and types
 	$(BIN)/ruff format --check --quiet .

@@ -17,6 +17,18 @@ _SIBLING = Path(__file__).parents[2] / "shared" / "data"
 _REAL_DATA = Path(os.environ.get("UNLAZY_DATA") or _SIBLING)
 
 
+_MOST_PAGES = 3 * 2**30 // os.sysconf("SC_PAGE_SIZE")  # of memory, 3 GB
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded_memory():
+    """Forget compiled programs when they have piled up: a worker holds thousands by the end."""
+    yield
+    statistics = Path("/proc/self/statm")  # Linux alone has it
+    if statistics.exists() and int(statistics.read_text().split()[1]) > _MOST_PAGES:
+        jax.clear_caches()
+
+
 @pytest.fixture
 def x64():
     """Run the test with x64 on, for identities that are checked to rounding."""

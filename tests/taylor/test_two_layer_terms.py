@@ -39,7 +39,14 @@ def test_the_closed_form_is_the_generic_path(activation, trained, x64):
     np.testing.assert_allclose(closed, generic, rtol=1e-11, atol=1e-15)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+# Each compiles for seconds: those whose derivatives grew fastest always run, the rest when asked.
+@pytest.mark.parametrize(
+    "activation",
+    [
+        name if name in ("tanh", "sigmoid") else pytest.param(name, marks=pytest.mark.slow)
+        for name in ACTIVATIONS
+    ],
+)
 def test_the_closed_form_keeps_its_digits_to_order_forty(activation):
     net, params, delta, x = problem(activation, scale=1.0)
     with jax.enable_x64(True):
