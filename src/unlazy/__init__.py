@@ -5,8 +5,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unlazy import bounds, construct, data, dynamics, escape, kernels, landscape, losses
-    from unlazy import nets, taylor, train
+    from unlazy import (
+        bounds,
+        construct,
+        data,
+        dynamics,
+        escape,
+        kernels,
+        landscape,
+        losses,
+        nets,
+        taylor,
+        train,
+    )
     from unlazy.activations import Activation, activation, polynomial
 
 __version__ = "0.1.0"
