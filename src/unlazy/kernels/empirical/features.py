@@ -71,9 +71,10 @@ def features(
     edges = _edges(flat, outer, recipe.traced, parts)
     # Parts are cut before anything is multiplied out: XLA then writes each where it is computed. A
     # slice of a finished array is a copy, which costs the contraction as much as symmetry saves.
-    parted = zip(*(_parted(array, edges) for array in jax.tree.leaves((flat, outer))), strict=True)
     structure = jax.tree.structure((flat, outer))
-    return [_contractible(*jax.tree.unflatten(structure, part), recipe.traced) for part in parted]
+    parted = zip(*(_parted(array, edges) for array in jax.tree.leaves((flat, outer))), strict=True)
+    of_parts = [jax.tree.unflatten(structure, part) for part in parted]
+    return [_contractible(flat, outer, recipe.traced) for flat, outer in of_parts]
 
 
 def _parted(array: Array, edges: list[int]) -> list[Array]:
