@@ -29,6 +29,27 @@ def bounded_memory():
         jax.clear_caches()
 
 
+# Rooms whose tests compile far longer than they compute. What speed and the last bit are promised
+# for (kernels, linear algebra, bounds, training) is tested as users run it.
+_UNOPTIMIZED = (
+    *("taylor", "escape", "landscape", "nets", "construct", "special"),
+    *("papers/bai_lee2020", "papers/allenzhu_li_liang2019", "train/grid"),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_compilation(request):
+    """Compile without XLA's optimisations where that saves a third of the time of the tests."""
+    try:
+        room = request.path.relative_to(Path(__file__).parent).as_posix()
+    except ValueError:  # a doctest
+        room = request.path.as_posix().partition("src/unlazy/")[2]
+    quick = room.startswith(_UNOPTIMIZED)
+    jax.config.update("jax_disable_most_optimizations", quick)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def x64():
     """Run the test with x64 on, for identities that are checked to rounding."""
