@@ -143,14 +143,14 @@ def test_bad_input_is_named(H, y, message, no_shape_checker):
     [
         ("mnist", False, 500, 72.1, 0.549, 0.01),
         ("mnist", False, 1000, 145.5, 0.489, 0.01),
-        ("mnist", False, 2000, 291.6, 0.473, 0.01),
+        pytest.param("mnist", False, 2000, 291.6, 0.473, 0.01, marks=pytest.mark.slow),
         # This copy of CIFAR-10 is in another order, so its subsets are others: see AR-53.
         ("cifar10", False, 500, 169.4, 3.77, 0.08),
         ("cifar10", False, 1000, 338.3, 3.88, 0.08),
-        ("cifar10", False, 2000, 679.4, 3.89, 0.08),
+        pytest.param("cifar10", False, 2000, 679.4, 3.89, 0.08, marks=pytest.mark.slow),
         ("cifar10", True, 500, 32, 2.21, 0.08),
         ("cifar10", True, 1000, 66, 2.28, 0.08),
-        ("cifar10", True, 2000, 133, 2.30, 0.08),
+        pytest.param("cifar10", True, 2000, 133, 2.30, 0.08, marks=pytest.mark.slow),
     ],
 )
 def test_real_data_reproduces_the_table_of_conditioning(

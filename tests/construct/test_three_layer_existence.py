@@ -87,6 +87,7 @@ def slopes(information):
     return math.sqrt(m2) * information.hidden @ z / (z @ z) * information.scale
 
 
+@pytest.mark.slow
 def test_a_wide_network_is_the_product_of_its_parts():
     # LG-45's last row, (3000, 8e4): slope error .13 and correlation .985, on one start, a good
     # one. On nine starts the correlation was .59 to .96, median .94; on four of them, with V* as

@@ -14,6 +14,9 @@ from unlazy.escape import norm_2p
 from unlazy.landscape import certify, localization_radius, optimality_bound, quadratic_risk
 from unlazy.train import Perturbation, fit, perturbed_gradient_descent
 
+# Whole descents with their certificates.
+pytestmark = pytest.mark.slow
+
 
 def descend(risk, start, seed=0, **options):
     rule = Perturbation.scaled(len(start))

@@ -208,7 +208,14 @@ def point(seed=0):
     return x, jr.uniform(key_d, (12,), minval=-1.0, maxval=1.0)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+# All of them compile for minutes: a quarter each time, the rest when the slow tests are asked for.
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if k % 4 == 0 else pytest.param(name, marks=pytest.mark.slow)
+        for k, name in enumerate(SMOOTH)
+    ],
+)
 def test_terms_are_those_of_nested_jvp(name, nested_terms, x64):
     compare(name, 3 if name in COSTLY else ORDER, nested_terms)
 

@@ -33,6 +33,7 @@ def small(getkey, outputs=None):
     return net, net.init(key=getkey()), (x, y)
 
 
+@pytest.mark.slow
 def test_both_algorithms_learn_a_product_of_two_measurements():
     # Measured at these sizes: zero predictor .413, start .776; Algorithm 3 objective .180, .064,
     # .049, .032 at rounds 1, 10, 20, 40 and test .0113; Algorithm 2 .367 .. .160, test .064 as a

@@ -31,6 +31,7 @@ def small(getkey, outputs=None, width=12):
     return net, net.init(key=getkey()), (x, y)
 
 
+@pytest.mark.slow
 def test_width_does_not_matter_to_learning_but_couples_the_network_to_its_pseudo_network():
     # LG-38, m = 250 and 4000 of its four widths: test loss .15 -> .0052 and .0055; flips .152 and
     # .055; |f - g| .181 and .069; largest movement of a neuron .64 and .086. One seed each, with
