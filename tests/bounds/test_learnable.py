@@ -64,6 +64,7 @@ def fitted_slope(sizes, values):
     return coefficients[0], math.sqrt(covariance[0, 0])
 
 
+@pytest.mark.slow
 def test_ten_dimensions_come_close_to_the_bound_of_linear_labels():
     # AR-56, d = 10, n = 800: 1.996 and 2.367.
     x = on_sphere(800, 10)

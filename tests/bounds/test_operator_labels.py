@@ -54,6 +54,7 @@ def test_rows_that_depend_without_being_parallel_are_infinite():
         assert label_energy(operator(relu_gram, np.concatenate([x, -x])), y) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("distance", [1e-3, 1e-4])
 def test_near_duplicates_with_opposite_labels_keep_their_digits(memory, distance):

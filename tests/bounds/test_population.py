@@ -41,6 +41,7 @@ def test_bounds_are_those_of_the_table(n, measure, lam_min, tuned, paper):
     assert value == pytest.approx(paper, abs=0.006)
 
 
+@pytest.mark.slow
 def test_real_mnist_has_a_bound_that_says_something(real_data):
     # AR-63, n = 500: .549 / .841 / 1.069; the loss of the kernel's predictor is far below.
     task = data.load("mnist", classes=(0, 1), n_train=500, n_test=500, key=jax.random.key(0))
@@ -54,6 +55,7 @@ def test_real_mnist_has_a_bound_that_says_something(real_data):
     assert np.mean(bounds.ramp_loss(u, np.asarray(task.y_test, np.float64))) < 0.1
 
 
+@pytest.mark.slow
 def test_the_self_tuned_bound_covers_the_loss_of_fresh_samples():
     # AR-63 at a third of its size: 10 draws, n = 100, d = 10, two label rules, delta = .05. The
     # bound is several times the loss, so that no violation is to be expected.

@@ -138,6 +138,7 @@ def test_blocks_of_neurons_give_the_same_numbers(monkeypatch):
     np.testing.assert_allclose(np.asarray(parts.dW), np.asarray(whole.dW), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_complexity_scales_with_the_norm_and_falls_with_the_samples():
     params, x = problem(60, 4, 20)
     key = jax.random.key(0)

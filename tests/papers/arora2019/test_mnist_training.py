@@ -59,6 +59,7 @@ def deviation(run, predicted):
     return np.max(np.abs(run.residual - predicted.residual(run.steps))) / math.sqrt(N)
 
 
+@pytest.mark.slow
 def test_two_sources_of_error_are_told_apart(real_data):
     # AR-50 at m = 2000, one seed of its three and three of its five scales.
     x, y = task().x_train, task().y_train

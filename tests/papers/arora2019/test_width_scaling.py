@@ -87,6 +87,7 @@ def test_perturbations_fall_with_the_exponent_of_the_theory(table, name, low, hi
     assert error < 0.15  # four widths make a line
 
 
+@pytest.mark.slow
 def test_at_a_small_initialisation_the_exponents_have_not_settled():
     # AR-48 at kappa = .1: -.41, -.34, -.17, -.41, -.45, -.49; flips are many, so everything that
     # they govern falls more slowly than at kappa = 1, and the movement of a neuron just as fast.

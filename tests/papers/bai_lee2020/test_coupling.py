@@ -151,6 +151,7 @@ def distances(width, seed):
     return np.abs(np.asarray(measured) - clean(net, params, W, W_star, (x, y)))
 
 
+@pytest.mark.slow
 def test_risk_slope_and_curvature_approach_those_of_the_quadratic_model():
     # BL-T19: exponents -.51, -.51, -.52, where the bounds (Lemmas 12 to 14) allow -1/4.
     widths = (64, 256, 1024, 4096)
