@@ -12,6 +12,9 @@ from unlazy.landscape import QuadraticRisk, curvature_bound, randomized_landscap
 from unlazy.losses import pointwise
 from unlazy.nets import TwoLayer
 
+# Much compilation; the escape room tests the randomised risk each time.
+pytestmark = pytest.mark.slow
+
 
 def enumerated(net, params, W, x, y, loss):
     """The randomised risk with every sign, as a plain function for automatic differentiation."""

@@ -208,11 +208,11 @@ def point(seed=0):
     return x, jr.uniform(key_d, (12,), minval=-1.0, maxval=1.0)
 
 
-# All of them compile for minutes: a quarter each time, the rest when the slow tests are asked for.
+# All of them compile for minutes: one in eight each time, the rest when the slow tests are asked for.
 @pytest.mark.parametrize(
     "name",
     [
-        name if k % 4 == 0 else pytest.param(name, marks=pytest.mark.slow)
+        name if k % 8 == 0 else pytest.param(name, marks=pytest.mark.slow)
         for k, name in enumerate(SMOOTH)
     ],
 )

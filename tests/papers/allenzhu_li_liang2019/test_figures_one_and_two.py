@@ -12,7 +12,7 @@ from unlazy.papers.allenzhu_li_liang2019.comparison.curves import Curves
 from unlazy.papers.allenzhu_li_liang2019.comparison.recorded import PLACE, RECORDED
 from unlazy.papers.allenzhu_li_liang2019.learners import KERNELS, METHODS
 
-# Half a minute; Figure 3, on the same engine, is run each time.
+# Half a minute; the grid engine and the linear models have tests of their own.
 pytestmark = pytest.mark.slow
 
 FIGURES = {"composed-sines": figure1.EXPERIMENT, "composed-tanhs": figure2.EXPERIMENT}
