@@ -208,7 +208,7 @@ def point(seed=0):
     return x, jr.uniform(key_d, (12,), minval=-1.0, maxval=1.0)
 
 
-# All of them compile for minutes: one in eight each time, the rest when the slow tests are asked for.
+# All of them compile for minutes: one in eight each time, the rest with the slow tests.
 @pytest.mark.parametrize(
     "name",
     [
