@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The risk averaged over random signs, as a stochastic loss with an unbiased gradient."""
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key
 from unlazy.escape.penalty import regularizer
 from unlazy.escape.predictors import Model, evaluator
-from unlazy.escape.signs import Where, hidden_rows, units
+from unlazy.escape.signs import Where, all_signs, hidden_rows, units
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 
 _MOST_UNITS = 16  # whose signs are enumerated: 65536 of them
@@ -95,11 +93,10 @@ class RandomizedRisk:
                 f"`delta` must move at most {_MOST_UNITS} neurons for an exact expectation, got "
                 f"{width} (2^{width} sign vectors). Call the risk with a key instead."
             )
-        signs = np.array(list(itertools.product((1.0, -1.0), repeat=width)))
         values = jax.lax.map(
             # Recomputed in the backward pass, which would otherwise hold all 2^m evaluations.
             jax.checkpoint(self._at(delta, batch)),
-            jnp.asarray(signs, float),
+            jnp.asarray(all_signs(width), float),
             batch_size=_AT_ONCE,
         )
         return jnp.mean(values) + self._regularization(delta)

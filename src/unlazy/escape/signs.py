@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random signs on the movements of the neurons: what cancels the lazy term and keeps the next."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,11 @@ def random_signs(width: int, *, key: PRNGKeyArray) -> Float[Array, " {width}"]:
     check_count(width, "width")
     check_key(key)
     return jr.rademacher(key, (width,), dtype=jnp.result_type(float))
+
+
+def all_signs(width: int) -> Float[np.ndarray, "t {width}"]:
+    """Every vector of signs; in the second half are the negatives of the first."""
+    return np.array(list(itertools.product((1.0, -1.0), repeat=width)))
 
 
 def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:

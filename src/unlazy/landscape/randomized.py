@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The landscape of the sign-randomised risk at a point, by antithetic Monte Carlo or exactly."""
 
-import itertools
 import math
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_inputs, check_key, check_labels
+from unlazy.escape.signs import all_signs
 from unlazy.landscape.inequality import Movement
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
@@ -107,7 +107,11 @@ def randomized_landscape(
             )
     with jax.enable_x64(True):
         problem = _Problem(params, *map(jnp.asarray, (W, W_star, x, y)))
-        signs = _all_signs(m) if pairs is None or key is None else _draw(m, pairs, key)
+        if pairs is None or key is None:
+            # Half of them: the pair of each is its negative.
+            signs = jnp.asarray(all_signs(m)[: 2 ** (m - 1)])
+        else:
+            signs = jr.rademacher(key, (pairs, m), jnp.float64)
         batch = max(1, min(len(signs), _BYTES // (16 * m * len(x))))
         values, target = _evaluate(net, problem, pointwise(loss), signs, batch)
         return _summary(np.asarray(values), float(target), exact=pairs is None)
@@ -146,12 +150,3 @@ def _evaluate(
     values = jax.lax.map(lambda s: (one(s) + one(-s)) / 2, signs, batch_size=batch)
     clean = (sigma.derivative(2)(Z0) * squares) @ a / 2
     return values, jnp.mean(loss(clean, y))
-
-
-def _draw(m: int, pairs: int, key: PRNGKeyArray) -> Float[Array, "t m"]:
-    return jr.rademacher(key, (pairs, m), jnp.float64)
-
-
-def _all_signs(m: int) -> Float[Array, "t m"]:
-    # Half of them: the pair of each is its negative.
-    return jnp.asarray([(1.0, *rest) for rest in itertools.product((1.0, -1.0), repeat=m - 1)])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mini-batches without replacement, as a state that a compiled loop can carry."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,13 +27,28 @@ def count_rows(data: Any) -> int:
     Raises:
         ValueError: its arrays differ in the number of rows, or have none.
     """
-    counts = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
+    return common_count([np.shape(leaf) for leaf in jax.tree.leaves(data)])
+
+
+def common_count(shapes: Sequence[tuple[int, ...]], name: str = "data") -> int:
+    """The number of rows that all of these shapes have."""
+    counts = {shape[0] if shape else 0 for shape in shapes}
     if len(counts) != 1 or counts == {0}:
         raise ValueError(
-            "`data` must be arrays with the same number of rows, at least one, "
+            f"`{name}` must be arrays with the same number of rows, at least one, "
             f"got row counts {sorted(counts)}."
         )
     return counts.pop()
+
+
+def check_batch_size(batch_size: int, samples: int) -> None:
+    """Raise unless there are as many samples as a batch takes."""
+    check_count(batch_size, "batch_size")
+    if batch_size > samples:
+        raise ValueError(
+            f"`batch_size` must be at most the number of samples, {samples}, "
+            f"got batch_size={batch_size}. Use None for full-batch descent."
+        )
 
 
 def start_batches(data: Any, batch_size: int, *, key: PRNGKeyArray) -> Batches:
@@ -42,12 +58,7 @@ def start_batches(data: Any, batch_size: int, *, key: PRNGKeyArray) -> Batches:
         ValueError: `data` is ragged, or has fewer rows than `batch_size`.
     """
     n = count_rows(data)
-    check_count(batch_size, "batch_size")
-    if batch_size > n:
-        raise ValueError(
-            f"`batch_size` must be at most the number of samples, {n}, "
-            f"got batch_size={batch_size}. Use None for full-batch descent."
-        )
+    check_batch_size(batch_size, n)
     # A place past the end makes the first step draw the first order.
     return Batches(key, jnp.arange(n), jnp.asarray(n))
 

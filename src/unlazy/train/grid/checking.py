@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from unlazy.checks import check_count, check_finite, check_key, check_positive
+from unlazy.train.batches import check_batch_size, common_count
 
 
 def numbers(values: Any, name: str, *, allow_zero: bool) -> Float[np.ndarray, " values"]:
@@ -59,27 +60,17 @@ def samples_of(leaves: list[Any], axes: list[int | None], name: str) -> int:
     """How many rows all arrays have, after the axis of seeds where there is one."""
     pairs = zip(leaves, axes, strict=True)
     shapes = [np.shape(leaf)[0 if axis is None else 1 :] for leaf, axis in pairs]
-    counts = {shape[0] if shape else 0 for shape in shapes}
-    if len(counts) != 1 or counts == {0}:
-        raise ValueError(
-            f"`{name}` must be arrays with the same number of rows, at least one, "
-            f"got row counts {sorted(counts)}."
-        )
+    count = common_count(shapes, name)
     for leaf in leaves:
         _check_finite(leaf, name)
-    return counts.pop()
+    return count
 
 
 def check_batches(batch_size: int | None, samples: int, key: Any) -> None:
     """Raise unless mini-batches of that size can be drawn."""
     if batch_size is None:
         return
-    check_count(batch_size, "batch_size")
-    if batch_size > samples:
-        raise ValueError(
-            f"`batch_size` must be at most the number of samples, {samples}, "
-            f"got batch_size={batch_size}. Use None for full-batch descent."
-        )
+    check_batch_size(batch_size, samples)
     if key is None:
         raise ValueError("`key` must be given when `batch_size` is, got key=None.")
     check_key(key)
