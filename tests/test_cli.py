@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from unlazy import cli, papers
@@ -264,6 +265,24 @@ def test_the_command_line_adds_no_heavy_import_of_its_own():
     )
     assert "typer" in child.stdout
     assert not set(child.stdout.split()) & {"jax", "sklearn", "matplotlib", "pyarrow", "scipy"}
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_keeps_its_compiled_programs_beside_the_results(tmp_path):
+    command = ["run", "arora2019/figure1", "--preset", "smoke", "--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    code = f"from unlazy.cli import main; main({command})"
+    child = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    assert child.returncode == 0
+    assert list((tmp_path / "compiled").iterdir())
+
+
+def test_a_run_inside_of_a_program_leaves_its_settings_of_jax(call, tmp_path):
+    folder = jax.config.jax_compilation_cache_dir
+    assert call("run", "toy/figure1", "--preset", "smoke", "--out", str(tmp_path / "out"))[0] == 0
+    assert jax.config.jax_compilation_cache_dir == folder
+    assert not (tmp_path / "out" / "compiled").exists()
 
 
 def test_every_registered_figure_is_what_it_says(monkeypatch):

@@ -52,7 +52,8 @@ def show(case: Case, results: list[Result]) -> None:
         f"{'':40} {'seconds':>9} {'best':>9} {'first':>8} {'times ours':>10} {'peak MB':>8} "
         f"{'differs':>8}"
     )
-    ours = next((result.median for result in results if result.entrant == OURS), float("nan"))
+    own = (result.median for result in results if result.entrant.library == OURS.library)
+    ours = next(own, float("nan"))
     for result in results:
         name = f"{result.entrant.name:40}"
         if result.failure is not None:

@@ -81,6 +81,7 @@ def run(
     as_json: Json = False,
 ) -> int:
     """Compute a figure, or resume it; draw it, and check what its paper says of it."""
+    _keep_compiled(out)
     from unlazy import papers
     from unlazy.experiments import rendering, reporter_for, run_experiment
 
@@ -161,6 +162,17 @@ def main(args: Sequence[str] | None = None) -> None:
     except Exception as error:
         code = _fail_with(error, as_json="--json" in arguments)
     sys.exit(code)
+
+
+def _keep_compiled(out: Path) -> None:
+    """Keep compiled programs beside the results, so that a resumed run need not compile again."""
+    if "jax" in sys.modules:  # part of a larger program, which has made its own settings
+        return
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(out.resolve() / "compiled"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def _fail_with(error: Exception, *, as_json: bool) -> int:
