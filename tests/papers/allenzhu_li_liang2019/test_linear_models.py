@@ -7,16 +7,15 @@ import pytest
 
 from unlazy import taylor
 from unlazy.papers.allenzhu_li_liang2019 import samples
-from unlazy.papers.allenzhu_li_liang2019.learners import MeanSquare
-from unlazy.papers.allenzhu_li_liang2019.ridge import ridge_path
-from unlazy.papers.allenzhu_li_liang2019.samples import Samples
-from unlazy.papers.allenzhu_li_liang2019.tangent import (
+from unlazy.papers.grids.learner import MeanSquare, Samples
+from unlazy.papers.grids.linear import (
     Coefficients,
     FunctionalSquare,
     Rows,
     linear_model,
     mean_square,
 )
+from unlazy.papers.grids.ridge import ridge_path
 from unlazy.train import fit_grid
 
 WIDTH = 12

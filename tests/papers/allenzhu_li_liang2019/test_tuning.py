@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from unlazy.papers.allenzhu_li_liang2019.comparison.config import grid_of
-from unlazy.papers.allenzhu_li_liang2019.lattice import between, decade_beyond, nearest, point
 from unlazy.papers.allenzhu_li_liang2019.learners import METHODS
-from unlazy.papers.allenzhu_li_liang2019.tuning import best_rows, tune
+from unlazy.papers.grids.lattice import between, decade_beyond, nearest, point
+from unlazy.papers.grids.tuning import best_rows, tune
 
 
 class Bowl:

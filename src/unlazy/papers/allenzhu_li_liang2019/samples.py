@@ -5,31 +5,14 @@ from typing import NamedTuple
 
 import jax
 import jax.random as jr
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from unlazy import data
 from unlazy.nets import BiasedTwoLayer, ThreeLayer
+from unlazy.papers.grids.learner import Samples, Split
 
 INPUTS = 4
 _POOL = 8192  # training sets of all sizes up to this one are cut from one draw
-
-
-class Samples(NamedTuple):
-    """Unit inputs of dimension 4 and the target's values at them."""
-
-    x: Float[Array, "n d"]
-    y: Float[Array, " n"]
-
-
-class Split(NamedTuple):
-    """What is trained on, chosen by and measured on.
-
-    The smaller of two training sets is part of the larger; the other sets depend on the seed alone.
-    """
-
-    train: Samples
-    validation: Samples
-    test: Samples
 
 
 class Keys(NamedTuple):
@@ -47,6 +30,8 @@ def keys(seed: int) -> Keys:
 
 def draw(target: str, n: int, n_validation: int, n_test: int, *, seed: int) -> Split:
     """The sets of a seed, in float32.
+
+    The smaller of two training sets is part of the larger; the other sets depend on the seed alone.
 
     Source: LG-50, arXiv:1811.04918 section 7: x uniform on the sphere, no noise. The validation set
     is ours, fresh samples that cost the training set none.

@@ -4,8 +4,8 @@
 from dataclasses import dataclass, replace
 
 from unlazy.experiments import Cell
-from unlazy.papers.allenzhu_li_liang2019.lattice import between, run_from
 from unlazy.papers.allenzhu_li_liang2019.learners import METHODS
+from unlazy.papers.grids.lattice import between, run_from
 
 VERSION = 1
 NAMES = {
@@ -37,8 +37,9 @@ def grid_of(kind: str, method: str, width: int) -> Grid:
     """The grid of a method: its natural scale of learning rates, on the lattice {1, 2, 5} 10^k.
 
     - "full": all that LG-50 proposes, some 7 rates by 17 decays.
-    - "natural": the same rates, the decays 1e-6 to 1e-3 by decades.
-    - "narrow": 3 rates by 2 decays about the best ones known, for the largest three-layer networks.
+    - "natural": 4 rates about the best ones found, which are those of every large network, by no
+      decay and 1e-5 to 1e-3 by decades, below which a decay is none.
+    - "narrow": 3 of these rates by 2 decays, for the largest three-layer networks.
     - "reduced": 6 rates by 2 decays, of the recorded table.
     - "pair": the two smallest rates of those, never extended.
 
@@ -52,11 +53,11 @@ def grid_of(kind: str, method: str, width: int) -> Grid:
     if kind == "pair":
         return Grid(run_from(_REDUCED[method] * scale, 6)[:2], (1e-5,), 0)
     if kind == "narrow":
-        return Grid(run_from(0.4 * scale, 3), (1e-5, 1e-4), 1)
+        return Grid(run_from(scale, 3), (1e-5, 1e-4), 1)
+    if kind == "natural":
+        return Grid(run_from(scale, 4), (0.0, 1e-5, 1e-4, 1e-3), 1)
     low, high = (0.05, 5) if last else (0.2, 15) if "NTK" in method else (0.05, 8)
     rates = between(low * scale, high * scale)
-    if kind == "natural":
-        return Grid(rates, (1e-6, 1e-5, 1e-4, 1e-3), 1)
     return Grid(rates, (0.0, *between(1e-7, 1e-2)), 2)
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from unlazy.experiments import Results
 from unlazy.papers.allenzhu_li_liang2019.comparison.config import Config, Size
-from unlazy.papers.allenzhu_li_liang2019.tuning import best_rows, merge
+from unlazy.papers.grids.tuning import best_rows, merge
 
 
 class Curves:

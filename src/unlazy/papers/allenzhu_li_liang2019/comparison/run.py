@@ -7,17 +7,11 @@ import numpy as np
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers.allenzhu_li_liang2019 import samples
 from unlazy.papers.allenzhu_li_liang2019.comparison.config import Point
-from unlazy.papers.allenzhu_li_liang2019.learners import (
-    KERNELS,
-    Learner,
-    kernel_learner,
-    linear_models,
-    network_learner,
-)
-from unlazy.papers.allenzhu_li_liang2019.ridge import ridge_path
-from unlazy.papers.allenzhu_li_liang2019.samples import Split
-from unlazy.papers.allenzhu_li_liang2019.tangent import Linear
-from unlazy.papers.allenzhu_li_liang2019.tuning import Table, merge, tune
+from unlazy.papers.allenzhu_li_liang2019.learners import KERNELS, linear_models, network_learner
+from unlazy.papers.grids.learner import Learner, Split, kernel_learner
+from unlazy.papers.grids.linear import Linear
+from unlazy.papers.grids.ridge import ridge_path
+from unlazy.papers.grids.tuning import Table, merge, tune
 
 RIDGES = 10 ** np.linspace(-10, 1, 45)  # in units of the mean eigenvalue
 
@@ -50,7 +44,8 @@ def _trained(config: Point, learner: Learner, seeds: tuple[int, ...], progress: 
             epochs=config.size.epochs,
             batch_size=config.batch_size,
             progress=progress,
-        )
+            key=jax.random.key(50),
+        ).table()
 
     grid = config.grid
     table = tune(fit, grid.rates, grid.decays, extend=grid.extend)

@@ -23,7 +23,7 @@ from unlazy.papers.allenzhu_li_liang2019.figure3.config import (
 )
 from unlazy.papers.allenzhu_li_liang2019.figure3.plot import plot
 from unlazy.papers.allenzhu_li_liang2019.figure3.run import run
-from unlazy.papers.allenzhu_li_liang2019.lattice import run_from
+from unlazy.papers.grids.lattice import run_from
 
 _DECAYS = (1e-5, 1e-4, 1e-3)
 
@@ -72,15 +72,10 @@ def _paper() -> Config:
     """Fewer lanes where the network is large; see the presets of Figure 1."""
     second, strengths = (1e-5, 1e-4), (1e-8, 1e-7, 1e-6)
     wide: dict[str, Any] = {"rates": 5, "low": 0.2, "second": second, "strengths": strengths}
-    pairs = [_pair(m, decays=(1e-6, *_DECAYS), **wide, epochs=800) for m in (200, 500, 1000)]
-    pairs.append(
-        _pair(2000, rates=3, decays=_DECAYS, second=(1e-4,), strengths=strengths, epochs=800)
-    )
-    pairs.append(
-        _pair(
-            5000, rates=3, decays=_DECAYS[:2], second=(1e-4,), strengths=strengths[1:], epochs=800
-        )
-    )
+    pairs = [_pair(m, decays=(0.0, *_DECAYS), **wide, epochs=800) for m in (200, 500, 1000)]
+    large: dict[str, Any] = {"low": 1.0, "second": (1e-4,), "epochs": 800}
+    pairs.append(_pair(2000, rates=4, decays=(0.0, *_DECAYS[:2]), strengths=strengths, **large))
+    pairs.append(_pair(5000, rates=3, decays=_DECAYS[:2], strengths=strengths[:2], **large))
     return Config(sum(pairs, ()), alone=(5000,))
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results
 from unlazy.papers.allenzhu_li_liang2019.figure3.config import Config
-from unlazy.papers.allenzhu_li_liang2019.tuning import best_rows, merge
+from unlazy.papers.grids.tuning import best_rows, merge
 
 # One seed, 100 epochs, 4 to 6 lanes, no decay at all on the second layer under "norm".
 _RECORDED = {

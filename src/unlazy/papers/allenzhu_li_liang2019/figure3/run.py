@@ -15,9 +15,8 @@ from unlazy.experiments import CellResult, Progress
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.papers.allenzhu_li_liang2019 import samples
 from unlazy.papers.allenzhu_li_liang2019.figure3.config import Training
-from unlazy.papers.allenzhu_li_liang2019.learners import MeanSquare, stack
-from unlazy.papers.allenzhu_li_liang2019.samples import Samples, Split
-from unlazy.papers.allenzhu_li_liang2019.tuning import Table, tune
+from unlazy.papers.grids.learner import MeanSquare, Samples, Split, stack
+from unlazy.papers.grids.tuning import Table, tune
 from unlazy.train import GridResult, fit_grid
 
 MOMENTUM = 0.9

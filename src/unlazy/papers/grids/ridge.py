@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.linalg import eigh
-from unlazy.papers.allenzhu_li_liang2019.tangent import Linear
+from unlazy.papers.grids.linear import Linear
 
 
 def ridge_path(
-    model: Linear, labels: tuple[Float[np.ndarray, " _"], ...], scales: Float[np.ndarray, " r"]
+    model: Linear, labels: tuple[Float[np.ndarray, "_ *c"], ...], scales: Float[np.ndarray, " r"]
 ) -> tuple[Float[np.ndarray, " r"], list[Float[np.ndarray, " r"]]]:
     r"""Mean squared errors of kernel ridge regression on every set.
 
@@ -19,9 +19,10 @@ def ridge_path(
     + \frac\omega2 \|\theta\|^2, \qquad
     f(x) = o(x) + k(x)^\top \big(K + \tfrac{N\omega}2 I\big)^{-1} (y - o)$$
 
-    the point to which SGD with weight decay $\omega$ descends, if it has the time.
+    the point to which SGD with weight decay $\omega$ descends, if it has the time. Several outputs
+    share the kernel, and their errors are added.
 
-    Source: LG-51, arXiv:1811.04918 section 7.
+    Source: LG-51, arXiv:1811.04918 section 7, and RN-35, arXiv:1905.10337 section 8.
 
     Args:
         model: the training set first.
@@ -31,17 +32,24 @@ def ridge_path(
     Returns:
         $\omega$, and the errors of every set.
     """
-    K, resid = model.K[0], np.asarray(labels[0], np.float64) - model.offset[0]
+    K, resid = model.K[0], _columns(labels[0]) - _columns(model.offset[0])
     eigen = eigh(K)
     ridges = scales * np.trace(K) / len(K)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         Q = eigen.vectors
         rotated = Q.T @ jnp.asarray(resid)
         values = np.maximum(eigen.values, 0)  # below zero by rounding
-        coefficients = Q @ (rotated[:, None] / (values[:, None] + ridges[None, :]))
+        shrunk = rotated[:, None, :] / (values[:, None] + ridges[None, :])[:, :, None]
+        coefficients = Q @ shrunk.reshape(len(K), -1)
         errors = []
         for block, offset, y in zip(model.K, model.offset, labels, strict=True):
-            found = np.asarray(jnp.asarray(block) @ coefficients) + offset[:, None]
-            wanted = np.asarray(y, np.float64)[:, None]
-            errors.append(np.mean((found - wanted) ** 2, axis=0))
+            found = np.asarray(jnp.asarray(block) @ coefficients).reshape(
+                len(block), len(ridges), -1
+            )
+            missed = found + (_columns(offset) - _columns(y))[:, None, :]
+            errors.append(np.mean(np.sum(missed**2, axis=2), axis=0))
     return 2 * ridges / len(K), errors
+
+
+def _columns(values: Float[np.ndarray, "n *c"]) -> Float[np.ndarray, "n c"]:
+    return np.asarray(values, np.float64).reshape(len(values), -1)

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from unlazy.papers.allenzhu_li_liang2019.lattice import decade_beyond
+from unlazy.papers.grids.lattice import decade_beyond
 
 Table = dict[str, np.ndarray]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers {1, 2, 5} times powers of ten, which the paper tunes over."""
+"""The numbers {1, 2, 5} times powers of ten, which the papers tune over."""
 
 import math
 from collections.abc import Sequence
