@@ -33,7 +33,8 @@ def bounded_memory():
 # for (kernels, linear algebra, bounds, training) is tested as users run it.
 _UNOPTIMIZED = (
     *("taylor", "escape", "landscape", "nets", "construct", "special"),
-    *("papers/bai_lee2020", "papers/allenzhu_li_liang2019", "train/grid"),
+    *("papers/bai_lee2020", "papers/allenzhu_li_liang2019", "papers/allenzhu_li2019"),
+    *("papers/nichani2022", "train/grid"),
 )
 
 

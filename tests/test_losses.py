@@ -7,7 +7,7 @@ import pytest
 from unlazy.errors import UnknownNameError
 from unlazy.losses import pointwise
 
-NAMES = ["logistic", "pseudo-huber", "squared"]
+NAMES = ["logistic", "pseudo-huber", "log-cosh", "squared"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,6 +49,14 @@ def test_large_margins_neither_overflow_nor_cancel():
     np.testing.assert_allclose(pointwise("logistic")(z, one), [200.0, 0.0], atol=1e-30)
     near = pointwise("pseudo-huber")(1 + jnp.array([1e-4]), jnp.ones(1))
     np.testing.assert_allclose(near, 5e-9, rtol=3e-3)  # 1 + 1e-4 rounds in float32
+    z = jnp.array([-200.0, 3e-4, 0.0])
+    far_and_near = pointwise("log-cosh")(z, jnp.zeros(3))
+    np.testing.assert_allclose(far_and_near, [200 - np.log(2), 4.5e-8, 0.0], rtol=1e-6)
+
+
+def test_automatic_differentiation_finds_the_curvature_at_the_label():
+    loss = pointwise("log-cosh")
+    assert float(jax.grad(jax.grad(loss))(jnp.array(0.5), jnp.array(0.5))) == pytest.approx(1)
 
 
 def test_unknown_names_and_orders_are_refused():

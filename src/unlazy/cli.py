@@ -8,6 +8,7 @@ error. What is heavy to import is imported where it is used, so that `--help` is
 
 import contextlib
 import json
+import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -166,13 +167,13 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _keep_compiled(out: Path) -> None:
     """Keep compiled programs beside the results, so that a resumed run need not compile again."""
-    if "jax" in sys.modules:  # part of a larger program, which has made its own settings
+    # In a larger program, which has imported JAX already, the settings are that program's.
+    if "jax" in sys.modules or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     import jax
 
-    if jax.config.jax_compilation_cache_dir is None:
-        jax.config.update("jax_compilation_cache_dir", str(out.resolve() / "compiled"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_compilation_cache_dir", str(out.resolve() / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def _fail_with(error: Exception, *, as_json: bool) -> int:

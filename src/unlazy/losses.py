@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Losses of one prediction and one label, with their derivatives and the bounds on them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -49,9 +50,10 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
 
     - "logistic": $\log(1 + e^{-yz})$, for labels $\pm 1$.
     - "pseudo-huber": $\sqrt{1 + (z - y)^2} - 1$, quadratic near the label and linear far from it.
+    - "log-cosh": $\log \cosh(z - y)$, likewise; all its derivatives are bounded by 1.
     - "squared": $\frac12 (z - y)^2$, not Lipschitz: outside what the paper's theory covers.
 
-    Source: BL-5, arXiv:1910.01619 section 2.
+    Source: BL-5, arXiv:1910.01619 section 2; for "log-cosh" NB-36, arXiv:2206.03688.
 
     Args:
         loss: a name, or a loss.
@@ -116,6 +118,21 @@ def _pseudo_huber_3(z: Values, y: Values) -> Values:
     return -3 * u * (1 + u**2) ** -2.5
 
 
+def _log_cosh(z: Values, y: Values) -> Values:
+    u = z - y
+    # Near the label |u| + log(1 + e^{-2|u|}) - log 2 cancels, and |u| hides a second derivative
+    # from automatic differentiation; far from it tanh is 1.
+    near = -jnp.log1p(-(jnp.tanh(jnp.clip(u, -1, 1)) ** 2)) / 2
+    far = jnp.abs(u) + jnp.log1p(jnp.exp(-2 * jnp.abs(u))) - math.log(2)
+    return jnp.where(jnp.abs(u) < 1, near, far)
+
+
+def _log_cosh_2(z: Values, y: Values) -> Values:
+    # Not 1 - tanh^2, which is rounding far from the label.
+    p = jax.nn.sigmoid(2 * (z - y))
+    return 4 * p * jax.nn.sigmoid(-2 * (z - y))
+
+
 _LOSSES = {
     "logistic": PointwiseLoss(
         # sup |l'''| is at p = 1/2 +- 1/sqrt(12).
@@ -126,6 +143,16 @@ _LOSSES = {
         # sup |l'''| = 3 u (1 + u^2)^-5/2 is at u = 1/2.
         *("pseudo-huber", 1.0, 1.0, 1.5 * 1.25**-2.5, False),
         (_pseudo_huber, _pseudo_huber_1, _pseudo_huber_2, _pseudo_huber_3),
+    ),
+    "log-cosh": PointwiseLoss(
+        # sup |l'''| = 2 tanh u / cosh^2 u is at tanh^2 u = 1/3.
+        *("log-cosh", 1.0, 1.0, 4 / (3 * 3**0.5), False),
+        (
+            _log_cosh,
+            lambda z, y: jnp.tanh(z - y),
+            _log_cosh_2,
+            lambda z, y: -2 * jnp.tanh(z - y) * _log_cosh_2(z, y),
+        ),
     ),
     "squared": PointwiseLoss(
         *("squared", float("inf"), 1.0, 0.0, False),

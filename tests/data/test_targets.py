@@ -70,6 +70,8 @@ def test_bad_names_and_options_are_refused(no_shape_checker):
         target("ridge-power", beta=np.ones(2), power=-1)
     with pytest.raises(ValueError, match="must be as many"):
         target("ridge-sum", alphas=[1.0], betas=np.eye(2), powers=[2, 2])
+    with pytest.raises(ValueError, match="must be as many, at least one"):
+        target("ridge-sum", alphas=[], betas=np.zeros((0, 2)), powers=[])
     with pytest.raises(ValueError, match="must be as many"):
         target("sparse-polynomial", coefficients=[1.0], monomials=[])
     with pytest.raises(ValueError, match=r"`x` must have at least 4 columns.*\(7, 3\)"):

@@ -7,9 +7,11 @@ import pytest
 from unlazy.nets import (
     BiasedTwoLayer,
     BiasedTwoLayerParams,
+    ResNet3,
     SignPattern,
     ThreeLayer,
     flipped_fractions,
+    resnet3_patterns,
     sign_changes,
     sign_pattern,
     smoothed_relu,
@@ -23,6 +25,16 @@ def test_a_neuron_at_exactly_zero_is_active():
     )
     pattern = sign_pattern(net, params, jnp.array([[1.0], [0.0]])).layers[0]
     np.testing.assert_array_equal(pattern, [[True, True, False], [True, True, True]])
+
+
+def test_residual_learners_have_the_patterns_of_their_gradients(getkey):
+    # RN-26, for the patterns that resnet3_gradient multiplies with.
+    net = ResNet3(4, 30, 2)
+    params, x = net.init(key=getkey()), jr.normal(getkey(), (5, 4))
+    first, second = sign_pattern(net, params, x).layers
+    known = resnet3_patterns(net, params, x)
+    np.testing.assert_array_equal(first, np.asarray(known.first) == 1)
+    np.testing.assert_array_equal(second, np.asarray(known.second) == 1)
 
 
 def test_changes_are_counted_for_each_input_and_layer(getkey):

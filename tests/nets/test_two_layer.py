@@ -35,16 +35,28 @@ def test_gaussian_init_has_the_stated_moments(getkey):
     assert params.W.shape == (400, 10)
 
 
-@pytest.mark.parametrize("init", ["antisymmetric", "symmetric"])
+@pytest.mark.parametrize("init", ["antisymmetric", "symmetric", "sphere"])
 def test_paired_inits_give_zero_output_up_to_rounding(init, getkey):
     net = TwoLayer(20, 1000, init=init, init_scale=5.0)
     params = net.init(key=getkey())
-    if init == "symmetric":  # BL-3: which half has which sign is fixed
+    if init != "antisymmetric":  # BL-3, NB-1: which half has which sign is fixed
         np.testing.assert_array_equal(params.a[:500], 1.0)
     np.testing.assert_array_equal(params.W[:500], params.W[500:])
     np.testing.assert_array_equal(params.a[:500], -params.a[500:])
     out = net(params, data.sphere(30, 20, key=getkey()))
     assert np.abs(out).max() < 1e-4  # 1000 terms of size 4 / sqrt(1000) in float32
+
+
+def test_sphere_init_draws_rows_uniformly_of_norm_init_scale(getkey):
+    # NB section 2. E u u^T = I / d; the mean of 4000 products of two coordinates has a standard
+    # error of at most sqrt(2 / (d (d + 2) 4000)) = 0.0038: 6 of them, 15 entries, fail with 3e-8.
+    params = TwoLayer(5, 8000, init="sphere").init(key=getkey())
+    np.testing.assert_allclose(np.linalg.norm(params.W, axis=1), 1.0, rtol=1e-6)
+    half = np.asarray(params.W[:4000], np.float64)
+    np.testing.assert_allclose(half.T @ half / 4000, np.eye(5) / 5, atol=6 * 0.0038)
+    np.testing.assert_allclose(half.mean(axis=0), 0, atol=6 / np.sqrt(5 * 4000))
+    params = TwoLayer(5, 8, init="sphere", init_scale=2.5).init(key=getkey())
+    np.testing.assert_allclose(np.linalg.norm(params.W, axis=1), 2.5, rtol=1e-6)
 
 
 def test_tangent_kernel_of_the_hidden_layer_tends_to_the_limit(getkey):
@@ -89,6 +101,7 @@ def test_partition_splits_and_combine_restores(getkey):
         ({"inputs": 3, "width": 0}, "`width` must be an integer >= 1"),
         ({"inputs": 3, "width": 5, "init": "antisymmetric"}, "`width` must be even"),
         ({"inputs": 3, "width": 5, "init": "symmetric"}, "`width` must be even"),
+        ({"inputs": 3, "width": 5, "init": "sphere"}, "`width` must be even"),
         ({"inputs": 3, "width": 4, "init": "gausian"}, "Did you mean 'gaussian'"),
         ({"inputs": 3, "width": 4, "init_scale": 0.0}, "`init_scale` must be a positive number"),
         ({"inputs": 3, "width": 4, "activation": "rellu"}, "Did you mean 'relu'"),

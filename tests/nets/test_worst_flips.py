@@ -72,6 +72,65 @@ def test_worst_output_change_falls_as_measured():
     assert exponent == pytest.approx(-0.079, abs=0.025)
 
 
+def test_flips_follow_the_two_thirds_power():
+    # RN-51: count / (m delta^(2/3)) at m = 1e5 for g0 ~ N(0, 1/m), of which delta = 1 can flip all;
+    # (6/pi)^(1/3) = 1.2407 in between. The smallest count is 5700, of relative standard deviation
+    # 0.6 %, as the sum of squares is dominated by its largest terms; 3 % are five of them.
+    m = 10**5
+    g0 = np.random.default_rng(51).normal(size=m) / np.sqrt(m)
+    measured = {0.01: 1.244, 0.03: 1.237, 0.1: 1.237, 0.3: 1.199, 1.0: 1.000}
+    for delta, expected in measured.items():
+        count = worst_case_flips(g0, delta)
+        assert count / (m * delta ** (2 / 3)) == pytest.approx(expected, rel=0.03)
+        # ||D' g0|| <= ||g'||: what is flipped was no larger than what flipped it.
+        assert np.linalg.norm(np.sort(np.abs(g0))[:count]) <= delta
+    assert (6 / np.pi) ** (1 / 3) == pytest.approx(1.2407, abs=1e-4)
+
+
+@pytest.mark.parametrize("m", [1000, 16_000])
+def test_flips_of_the_second_layer_do_not_depend_on_the_width(m):
+    # RN-53: sigma_v = 2, tau_v = .2, k = 3. Worst case 1.24 (tau_v/sigma_v)^(2/3) = .267 of the
+    # neurons; a random V of that spectral norm flips arctan(tau_v/sigma_v)/pi = .032. 20 draws of
+    # 1000 neurons: relative standard errors of 1 % and 4 %; 4 of them.
+    sigma, tau, k = 2.0, 0.2, 3
+    rng = np.random.default_rng(m)
+    worst, random, norms = [], [], []
+    for _ in range(20):
+        A = rng.normal(size=(k, m)) / np.sqrt(m)
+        V0 = rng.normal(size=(m, k + 1)) * sigma / np.sqrt(m)
+        z = np.append(rng.normal(size=k) / 2, 1.0)
+        g0 = V0 @ z
+        count = worst_case_flips(g0, tau * float(np.linalg.norm(z)))
+        worst.append(count / m)
+        V = rng.normal(size=(m, k + 1)) * tau / np.sqrt(m)
+        random.append(np.mean((g0 + V @ z >= 0) != (g0 >= 0)))
+        after = g0 >= 0
+        flipped = np.argsort(np.abs(g0))[:count]
+        after[flipped] = ~after[flipped]
+        norms.append(np.linalg.norm(A[:, after] @ V0[after], 2) * np.sqrt(m) / sigma)
+    assert np.mean(worst) == pytest.approx(0.267, rel=0.04)
+    assert np.mean(random) == pytest.approx(np.arctan(tau / sigma) / np.pi, rel=0.16)
+    # ||A D V0|| was .143, .063, .035, .014 for m = 1e3, 4e3, 1.6e4, 6.4e4, in units of
+    # sigma_v/sqrt(m) 2.26, 1.99, 2.21, 1.77, mean 2.06: D is the pattern after the flips. One draw
+    # has a standard deviation of 0.4, the means of four and twenty differ by at most 4 x 0.22.
+    assert np.mean(norms) == pytest.approx(2.06, abs=0.88)
+
+
+def test_the_worst_output_change_of_the_second_layer_is_of_the_order_claimed():
+    # Lemma C.1 (f), by the knapsack of RN-36 on V0 z, one output: tau_v (tau_v/sigma_v)^(1/3), that
+    # is .093, times a constant, for every width; the flips of RN-53 ignore A.
+    sigma, tau = 2.0, 0.2
+    changes = []
+    for m in (4000, 64_000):
+        rng = np.random.default_rng(m + 1)
+        worst = worst_case_flip_output(
+            rng.normal(size=m) / np.sqrt(m), rng.normal(size=m) * sigma / np.sqrt(m), tau
+        )
+        changes.append(worst.change)
+    assert changes[1] == pytest.approx(changes[0], rel=0.1)
+    assert changes[1] / (tau * (tau / sigma) ** (1 / 3)) == pytest.approx(0.88, abs=0.05)
+
+
 def test_a_changed_network_flips_what_was_counted():
     # RN-36: g' = -(1 + tiny) g0 on the cheapest neurons changes exactly those signs.
     z = np.random.default_rng(2).normal(size=300)

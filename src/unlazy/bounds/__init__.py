@@ -8,7 +8,9 @@ from unlazy.bounds.concept_rates import (
     three_layer_rates,
     two_layer_rates,
 )
+from unlazy.bounds.cube_certificates import feature_certificate, kernel_certificate
 from unlazy.bounds.degrees import DegreeSpectrum, degree_spectrum
+from unlazy.bounds.dot_products import dot_product_certificate
 from unlazy.bounds.function_complexities import function_complexity
 from unlazy.bounds.functions import (
     Arctan,
@@ -19,11 +21,17 @@ from unlazy.bounds.functions import (
     QuadraticForm,
     TargetFunction,
 )
+from unlazy.bounds.good_directions import GeneralizationDiagnostic, generalization_diagnostic
 from unlazy.bounds.labels import label_complexity, label_energy
 from unlazy.bounds.laziness import flipped_fraction, laziness, predicted_flips
 from unlazy.bounds.learnable import LearnableBound, LearnableChain, learnable, learnable_chain
 from unlazy.bounds.leave_one_out import LeaveOneOut, leave_one_out
 from unlazy.bounds.losses import absolute_loss, clipped_absolute_loss, ramp_loss, zero_one_loss
+from unlazy.bounds.parity_certificates import (
+    CubeCertificate,
+    DotProductCertificate,
+    ParityCertificate,
+)
 from unlazy.bounds.perturbation import (
     PerturbationBounds,
     TheoryWidths,
@@ -64,6 +72,7 @@ from unlazy.bounds.rademacher import (
 )
 from unlazy.bounds.rademacher_ascent import rademacher_ascent
 from unlazy.bounds.rademacher_network import rademacher_counted, rademacher_sharp
+from unlazy.bounds.rademacher_norms import WeightNormBound, rademacher_weight_norms
 from unlazy.bounds.rademacher_rates import (
     NetworkRate,
     generalization_gap,
@@ -71,6 +80,14 @@ from unlazy.bounds.rademacher_rates import (
     rademacher_relu_layer,
     rademacher_three_layer_rate,
     rademacher_two_layer_rate,
+)
+from unlazy.bounds.resnet_conditions import (
+    Condition,
+    ResNetConstants,
+    ResNetSampleSizes,
+    ResNetTheory,
+    resnet_sample_sizes,
+    resnet_theory,
 )
 from unlazy.bounds.sample_sizes import (
     SampleSizes,
@@ -84,15 +101,20 @@ from unlazy.bounds.series import ntk_series_coefficients
 
 __all__ = [
     "Arctan",
+    "Condition",
     "Constant",
     "Cosine",
+    "CubeCertificate",
     "DegreeSpectrum",
+    "DotProductCertificate",
+    "GeneralizationDiagnostic",
     "LandscapeTheory",
     "LazyCertificate",
     "LearnableBound",
     "LearnableChain",
     "LeaveOneOut",
     "NetworkRate",
+    "ParityCertificate",
     "PerturbationBounds",
     "Power",
     "Powers",
@@ -101,6 +123,9 @@ __all__ = [
     "QuadraticRademacher",
     "QuadraticSupremum",
     "RademacherEstimate",
+    "ResNetConstants",
+    "ResNetSampleSizes",
+    "ResNetTheory",
     "SampleSizes",
     "TargetFunction",
     "TheoryWidths",
@@ -109,16 +134,21 @@ __all__ = [
     "TrainedBound",
     "TwoLayerRates",
     "TwoLayerSupremum",
+    "WeightNormBound",
     "absolute_loss",
     "clipped_absolute_loss",
     "degree_spectrum",
+    "dot_product_certificate",
+    "feature_certificate",
     "flipped_fraction",
     "function_complexity",
+    "generalization_diagnostic",
     "generalization_gap",
     "gradient_coupling_order",
     "hessian_coupling_order",
     "initial_gram_deviation",
     "isotropic_second_moment_norm",
+    "kernel_certificate",
     "label_complexity",
     "label_energy",
     "landscape_theory",
@@ -152,7 +182,10 @@ __all__ = [
     "rademacher_sharp",
     "rademacher_three_layer_rate",
     "rademacher_two_layer_rate",
+    "rademacher_weight_norms",
     "ramp_loss",
+    "resnet_sample_sizes",
+    "resnet_theory",
     "ridge_norm_bound",
     "ridge_sample_sizes",
     "sample_size",

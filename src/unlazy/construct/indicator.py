@@ -2,7 +2,7 @@
 """Functions written as expectations of random indicators: Lemma 6.3, and the least norm for it."""
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import equinox as eqx
 import numpy as np
@@ -21,7 +21,8 @@ from unlazy.special import (
 )
 from unlazy.special.complexities import check_epsilon
 
-Method = Literal["minimum-norm", "paper", "bias-free"]
+Method = Literal["minimum-norm", "paper", "bias-free", "centered"]
+Truncation = Literal["none", "tight", "practical", "paper"]
 Values = Float[Array | np.ndarray, "*shape"]
 
 
@@ -32,7 +33,7 @@ class IndicatorFunction(eqx.Module):
 
     with orthonormal Hermite polynomials; made by `indicator_function`.
 
-    Source: LG-40 and LG-41, arXiv:1811.04918 Lemma 6.3.
+    Source: LG-40 and LG-41, arXiv:1811.04918 Lemma 6.3; RN-70, arXiv:1905.10337 Lemma E.2.
     """
 
     phi: PowerSeries
@@ -55,6 +56,11 @@ class IndicatorFunction(eqx.Module):
     def __call__(self, a: Values, b: Values) -> Float64[np.ndarray, "*shape"]:
         """Evaluate in float64, by the recurrence of the polynomials: exact at high degree, too."""
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+        if self.method == "centered" and np.any(b):
+            raise ValueError(
+                "`b` must be zero for method='centered', whose indicators have no bias, got "
+                f"values up to {np.max(np.abs(b)):.3g}. Use method='minimum-norm'."
+            )
         H, beta = self._polynomials(a), self._windows(b)
         return np.asarray(np.einsum("i,i...,i...->...", self.factors, H, beta))
 
@@ -75,7 +81,8 @@ class IndicatorFunction(eqx.Module):
         reach = min(reach, 1e6) if np.isfinite(reach) else 1.0
         a = np.linspace(-reach, reach, 1601)
         edges = [edge for i in range(1, self.degree + 1) for edge in indicator_window(i)]
-        b = np.unique([*np.linspace(-8, 8, 321), *edges]) if self.method != "bias-free" else [0.0]
+        constant = self.method in ("bias-free", "centered")  # in b
+        b = [0.0] if constant else np.unique([*np.linspace(-8, 8, 321), *edges])
         H, beta = self._polynomials(a), self._windows(np.asarray(b, np.float64))
         return float(np.max(np.abs((self.factors[:, None] * H).T @ beta)))
 
@@ -104,7 +111,7 @@ def indicator_function(
     *,
     method: Method = "minimum-norm",
     degree: int | None = None,
-    truncation: Literal["none", "practical", "paper"] = "none",
+    truncation: Truncation = "none",
     epsilon: float = 1e-3,
 ) -> IndicatorFunction:
     r"""A function h that turns random indicators into $\phi$, from its Taylor coefficients.
@@ -118,15 +125,19 @@ def indicator_function(
     - "minimum-norm": $\beta_i = p_i(-b)$, of all solutions the one of least $\mathbb E h^2$, which
       is the squared norm of $\phi$ in the kernel of random indicators;
     - "paper": $\beta_i$ the indicator of `special.indicator_window`, and 1 for i = 0;
-    - "bias-free": $\beta_i = 1$, for functions with a constant and odd terms only.
+    - "bias-free": $\beta_i = 1$, for functions with a constant and odd terms only;
+    - "centered": the same for indicators without a random bias, $1\{\langle w, x\rangle \ge 0\}$:
+      divided by $p_i(0)$ instead of its mean over b, which is then not used.
 
     Source: LG-40, LG-41 and LG-28, arXiv:1811.04918 Lemma 6.3; the first is derived beside it.
+    RN-70 and RN-54, arXiv:1905.10337 Lemma E.2, for "centered": there $p'_i = \sqrt{i!}\, p_i(0)$,
+    for polynomials that are not normalised, and its lower bound on it is false from i = 3 on.
 
     Args:
         phi: a name, an activation, coefficients or a `PowerSeries`.
         method: see above.
         degree: where an infinite series is cut; by default where less than 1e-10 is left of it.
-        truncation: of a in the i-th polynomial: "none", "practical",
+        truncation: of a in the i-th polynomial: "none", "tight", $B_i = 3\sqrt i$, "practical",
             $B_i = 2\sqrt i + \sqrt{2 \log(1/\varepsilon)}$, or "paper",
             $B_i = 100\sqrt i + 10\sqrt{\log(1/\varepsilon)}$.
         epsilon: of the truncation.
@@ -139,8 +150,8 @@ def indicator_function(
         >>> print(round(h.energy, 3), h(np.array([1.0]), np.array([0.0])).round(3))
         10.883 [4.342]
     """
-    check_name(method, ["minimum-norm", "paper", "bias-free"], "method")
-    check_name(truncation, ["none", "practical", "paper"], "truncation")
+    check_name(method, get_args(Method), "method")
+    check_name(truncation, get_args(Truncation), "truncation")
     check_epsilon(epsilon)
     series = as_series(phi)
     if degree is not None:
@@ -167,9 +178,11 @@ def _divisors(method: str, degree: int, c: np.ndarray) -> tuple[np.ndarray, np.n
     even = np.flatnonzero(c[2::2])
     if len(even):
         raise ValueError(
-            "`phi` must have a constant and odd terms only for method='bias-free', got a term of "
+            f"`phi` must have a constant and odd terms only for method={method!r}, got a term of "
             f"degree {2 * int(even[0]) + 2}. Use method='minimum-norm'."
         )
+    if method == "centered":
+        return hermite_indicator(np.zeros(()), degree), np.ones(degree + 1)
     # E pdf(b) f(b) over N(0, 1) is E f(g / sqrt 2) / (2 sqrt pi): the first column of a scaling.
     means = hermite_scaling(math.sqrt(0.5), max(degree - 1, 0))[:, 0]
     roots = np.sqrt(np.arange(1, degree + 1))
@@ -186,6 +199,8 @@ def _window_energy(i: int) -> float:
 
 def _limits(truncation: str, degree: int, epsilon: float) -> Float64[np.ndarray, " q"]:
     root, log = np.sqrt(np.arange(degree + 1)), math.log(1 / epsilon)
+    if truncation == "tight":
+        return np.where(root > 0, 3 * root, np.inf)  # nothing to cut in a constant
     if truncation == "practical":
         return 2 * root + math.sqrt(2 * log)
     return 100 * root + 10 * math.sqrt(log) if truncation == "paper" else np.full_like(root, np.inf)

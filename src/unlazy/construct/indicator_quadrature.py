@@ -54,8 +54,7 @@ def indicator_error(h: IndicatorFunction, x1: Float[Array | np.ndarray, " n"]) -
     x1 = np.asarray(x1, np.float64)
     if x1.ndim != 1 or not (np.abs(x1) <= 1).all():
         raise ValueError(f"`x1` must be a vector with entries in [-1, 1], got x1={x1}.")
-    b = _panels(_bias_edges(h)[None, :])
-    b = _Rule(b.nodes[0], b.weights[0])
+    b = _bias_rule(h)
     values = np.array([_mean(h, b, float(x)) for x in x1])
     error = values - h.phi(x1)
     a = _panels(_edges(h)[None, :])
@@ -70,6 +69,13 @@ def indicator_error(h: IndicatorFunction, x1: Float[Array | np.ndarray, " n"]) -
 class _Rule(NamedTuple):
     nodes: np.ndarray
     weights: np.ndarray  # the Gaussian density included
+
+
+def _bias_rule(h: IndicatorFunction) -> _Rule:
+    if h.method == "centered":  # indicators without a bias
+        return _Rule(np.zeros(1), np.ones(1))
+    b = _panels(_bias_edges(h)[None, :])
+    return _Rule(b.nodes[0], b.weights[0])
 
 
 def _mean(h: IndicatorFunction, b: _Rule, x1: float) -> float:

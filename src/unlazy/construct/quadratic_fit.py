@@ -92,24 +92,30 @@ def check_start(net: TwoLayer, params0: TwoLayerParams, x: Inputs | None) -> flo
             f"{' with a shift' if net.activation.shift else ''}. The construction is for "
             "max(z, 0)^3/6; for others see escape.power_extraction."
         )
+    check_twins(net, params0, "symmetric")
+    radius = 1 / net.init_scale
+    if x is not None:
+        check_norms(x, net.inputs, radius, "1/init_scale")
+    return radius
+
+
+def check_twins(net: TwoLayer, params0: TwoLayerParams, init: str) -> None:
+    """Raise unless each neuron of the first half, of output +1, has a twin of -1 in the second."""
     half = net.width // 2
     W, a = np.asarray(params0.W), np.asarray(params0.a)
     signs = np.repeat([1.0, -1.0], half)
     same = W.shape == (net.width, net.inputs) and a.shape == (net.width,) and net.width % 2 == 0
     if not (same and np.array_equal(W[:half], W[half:]) and np.array_equal(a, signs)):
         raise ValueError(
-            "`params0` must be a start of `net` with init='symmetric': twins of the same weights, "
+            f"`params0` must be a start of `net` with init={init!r}: twins of the same weights, "
             f"outputs +1 in the first half and -1 in the second, got params0.W.shape={W.shape} "
-            "without them. Make the network with init='symmetric' and its parameters with init."
+            f"without them. Make the network with init={init!r} and its parameters with init."
         )
     check_finite(params0.W, "params0.W")
-    radius = 1 / net.init_scale
-    if x is not None:
-        _check_norms(x, net.inputs, radius)
-    return radius
 
 
-def _check_norms(x: Inputs, d: int, radius: float) -> None:
+def check_norms(x: Inputs, d: int, radius: float, formula: str) -> None:
+    """Raise unless all rows have that norm; `formula` says where it comes from."""
     check_inputs(x)
     if np.shape(x)[1] != d:
         raise ValueError(f"`x` must have {d} columns, got x.shape={np.shape(x)}.")
@@ -117,8 +123,8 @@ def _check_norms(x: Inputs, d: int, radius: float) -> None:
     worst = int(np.argmax(np.abs(norms / radius - 1)))
     if abs(norms[worst] / radius - 1) > 1e-5:
         raise ValueError(
-            f"`x` must have rows of norm 1/init_scale = {radius:.6g}, got a norm of "
-            f"{norms[worst]:.6g} in row {worst}. Make the network with init_scale=1/norm, or "
+            f"`x` must have rows of norm {formula} = {radius:.6g}, got a norm of "
+            f"{norms[worst]:.6g} in row {worst}. Make the network with another init_scale, or "
             "rescale the rows."
         )
 

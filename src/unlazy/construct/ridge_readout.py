@@ -112,13 +112,15 @@ def check_readout_power(power: int, name: str = "power") -> None:
         )
 
 
-def checked_direction(beta: Float[Array | np.ndarray, " d"], d: int) -> Float64[np.ndarray, " d"]:
+def checked_direction(
+    beta: Float[Array | np.ndarray, " d"], d: int, name: str = "beta"
+) -> Float64[np.ndarray, " d"]:
     """Raise unless `beta` is a direction among d inputs."""
-    check_finite(beta, "beta")
+    check_finite(beta, name)
     direction = np.asarray(beta, np.float64)
     if direction.shape != (d,) or not direction.any():
         raise ValueError(
-            f"`beta` must be a nonzero vector of shape ({d},), got beta.shape={direction.shape}"
+            f"`{name}` must be a nonzero vector of shape ({d},), got {name}.shape={direction.shape}"
             f"{' with zeros only' if direction.shape == (d,) else ''}."
         )
     return direction

@@ -3,7 +3,8 @@
 
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_positive
 
@@ -71,3 +72,33 @@ def cube(n: int, d: int, *, scale: float = 1.0, key: PRNGKeyArray) -> Float[Arra
     check_positive(scale, "scale")
     check_key(key)
     return scale * jr.rademacher(key, (n, d), dtype=float)
+
+
+def corners(d: int, *, scale: int | float = 1.0) -> Float64[np.ndarray, "n d"]:
+    """All `2**d` corners of the cube `[-scale, scale]^d`, for exact averages over it.
+
+    Corner number i has entry j negative where bit j of i is set: the first is all positive, and
+    the values of a function in this order are what `special.walsh_hadamard` takes.
+
+    Args:
+        d: Dimension, at most 24.
+        scale: Absolute value of every entry; `d ** -0.5` gives rows of unit norm.
+
+    Raises:
+        ValueError: If `d` is below one or above 24, or `scale` is not positive.
+
+    Example:
+        >>> print(corners(2))
+        [[ 1.  1.]
+         [-1.  1.]
+         [ 1. -1.]
+         [-1. -1.]]
+    """
+    check_count(d, "d")
+    check_positive(scale, "scale")
+    if d > 24:
+        raise ValueError(
+            f"`d` must be at most 24, got d={d}: there are 2^{d} corners. Draw some with `cube`."
+        )
+    bits = np.arange(2**d)[:, None] >> np.arange(d)[None, :] & 1
+    return np.where(bits == 1, -float(scale), float(scale))

@@ -18,6 +18,21 @@ from unlazy.escape.extraction import (
     power_extraction,
     sampled_extraction,
 )
+from unlazy.escape.good_directions import (
+    DirectionPenalty,
+    Directions,
+    LinearTerm,
+    SpectralBlocks,
+    SphereCovariance,
+    TwinCoordinates,
+    direction_penalty,
+    directions,
+    limit_eigenvalues,
+    spectral_blocks,
+    spectral_gap,
+    sphere_covariance,
+    twin_coordinates,
+)
 from unlazy.escape.moments import Discrete, MatchedMoments, matched_moments
 from unlazy.escape.norms import norm_2p
 from unlazy.escape.penalty import (
@@ -33,16 +48,25 @@ from unlazy.escape.signs import flip, random_signs
 from unlazy.escape.spread import spread_ratio, three_layer_regularizer
 
 __all__ = [
+    "DirectionPenalty",
+    "Directions",
     "Discrete",
     "ExtractionNet",
+    "LinearTerm",
     "MatchedMoments",
     "PowerExtraction",
     "RandomizedRisk",
     "Smoothness",
+    "SpectralBlocks",
+    "SphereCovariance",
+    "TwinCoordinates",
     "block_extraction",
     "coupling_bound",
+    "direction_penalty",
+    "directions",
     "flip",
     "init_norm_bound",
+    "limit_eigenvalues",
     "linear_variance",
     "linear_variance_bound",
     "matched_moments",
@@ -61,6 +85,10 @@ __all__ = [
     "sampled_extraction",
     "signed_output",
     "smoothness",
+    "spectral_blocks",
+    "spectral_gap",
+    "sphere_covariance",
     "spread_ratio",
     "three_layer_regularizer",
+    "twin_coordinates",
 ]

@@ -2,6 +2,7 @@
 """Curvature: Hessian-vector products, extreme eigenvalues, second-order certificates."""
 
 from unlazy.landscape.certification import Certificate, certify
+from unlazy.landscape.good_points import GoodLandscape, certify_good, good_landscape
 from unlazy.landscape.hessian import ExtremeEigenvalues, extreme_eigenvalues, hvp
 from unlazy.landscape.inequality import (
     REGULARIZER_CONSTANT,
@@ -14,17 +15,22 @@ from unlazy.landscape.inequality import (
 )
 from unlazy.landscape.quadratic import QuadraticRisk, quadratic_risk
 from unlazy.landscape.randomized import RandomizedLandscape, randomized_landscape
+from unlazy.landscape.regularized import RegularizedRisk, theory_strengths
 
 __all__ = [
     "REGULARIZER_CONSTANT",
     "Certificate",
     "CurvatureBound",
     "ExtremeEigenvalues",
+    "GoodLandscape",
     "QuadraticRisk",
     "RandomizedLandscape",
+    "RegularizedRisk",
     "certify",
+    "certify_good",
     "curvature_bound",
     "extreme_eigenvalues",
+    "good_landscape",
     "hvp",
     "localization_radius",
     "optimality_bound",
@@ -32,4 +38,5 @@ __all__ = [
     "randomized_landscape",
     "slack",
     "slack_bound",
+    "theory_strengths",
 ]

@@ -14,10 +14,12 @@ from unlazy.linalg.iterative import (
 from unlazy.linalg.lanczos import PartialEigen, Quadrature, krylov_quadrature, top_eigen
 from unlazy.linalg.low_rank import LowRankPreconditioner, pivoted_cholesky
 from unlazy.linalg.refinement import Float32Factor, float32_factor, refined_solve
+from unlazy.linalg.spans import ColumnSpace, column_space
 from unlazy.linalg.trace import Estimate, trace_estimate
 
 __all__ = [
     "CholeskyFactor",
+    "ColumnSpace",
     "DeviceCholesky",
     "Eigen",
     "Estimate",
@@ -33,6 +35,7 @@ __all__ = [
     "Quadrature",
     "cholesky",
     "cholesky_in_place",
+    "column_space",
     "conjugate_gradients",
     "eigh",
     "extreme_eigen",

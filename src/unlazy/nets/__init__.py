@@ -5,6 +5,13 @@ from unlazy.nets.biased_two_layer import BiasedTwoLayer, BiasedTwoLayerParams
 from unlazy.nets.coupling import SignedCoupling, flip_first_layer, signed_coupling
 from unlazy.nets.partition import combine, partition
 from unlazy.nets.pseudo import PseudoTerms, pseudo_output, pseudo_terms
+from unlazy.nets.resnet3 import ResNet3, ResNet3LastLayer, ResNet3Params
+from unlazy.nets.resnet_gradients import (
+    ResNet3Gradient,
+    ResNet3Patterns,
+    resnet3_gradient,
+    resnet3_patterns,
+)
 from unlazy.nets.sign_patterns import SignPattern, flipped_fractions, sign_changes, sign_pattern
 from unlazy.nets.smoothing import smoothed_relu
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
@@ -15,6 +22,11 @@ __all__ = [
     "BiasedTwoLayer",
     "BiasedTwoLayerParams",
     "PseudoTerms",
+    "ResNet3",
+    "ResNet3Gradient",
+    "ResNet3LastLayer",
+    "ResNet3Params",
+    "ResNet3Patterns",
     "SignPattern",
     "SignedCoupling",
     "ThreeLayer",
@@ -28,6 +40,8 @@ __all__ = [
     "partition",
     "pseudo_output",
     "pseudo_terms",
+    "resnet3_gradient",
+    "resnet3_patterns",
     "sign_changes",
     "sign_pattern",
     "signed_coupling",

@@ -44,7 +44,12 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
         params: of one of the learners.
         trained: "hidden": all but the last layer, biases included (AR, RN). "weights": the hidden
             weights without their biases (LG); the same for a learner that has none. "last": the
-            output weights. "all": everything.
+            output weights. "all": everything, a weight that is used twice with the gradient of both
+            uses.
+
+    Raises:
+        ValueError: "last" for a `ResNet3` in bottleneck form, whose output weights are also in the
+            hidden layers.
 
     Example:
         >>> from unlazy.nets import TwoLayer
@@ -58,6 +63,11 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
         return eqx.partition(params, True)
     if trained == "weights" and isinstance(params, BiasedParams):
         return eqx.partition(params, params.is_weight())
+    if trained == "last" and getattr(params, "last_is_shared", False):
+        raise ValueError(
+            "`trained` must be another for a network whose output weights are used twice, got "
+            "trained='last'. Train the linear model net.last_layer(params), from params.A on."
+        )
     chosen = jax.tree.map(lambda last: last == (trained == "last"), params.is_last())
     return eqx.partition(params, chosen)
 

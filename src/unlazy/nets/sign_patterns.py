@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int
 
 from unlazy.nets.biased_two_layer import BiasedTwoLayer, BiasedTwoLayerParams
+from unlazy.nets.resnet3 import ResNet3, ResNet3Params
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 
 
@@ -16,17 +17,19 @@ class SignPattern(eqx.Module):
 
 
 def sign_pattern(
-    net: BiasedTwoLayer | ThreeLayer,
-    params: BiasedTwoLayerParams | ThreeLayerParams,
+    net: BiasedTwoLayer | ThreeLayer | ResNet3,
+    params: BiasedTwoLayerParams | ThreeLayerParams | ResNet3Params,
     x: Float[Array, "n d"],
 ) -> SignPattern:
     r"""The active neurons at each input.
 
     $$D_w = 1[W x + b_1 \ge 0], \qquad D_v = 1[V D_w (W x + b_1) + b_2 \ge 0]$$
 
-    A neuron at exactly 0 is active, in keeping with $\sigma'(0) = 1$.
+    for the second layer of a `ThreeLayer`; that of a `ResNet3` has its own inputs to look at, $V A$
+    in the place of V in the bottleneck form. A neuron at exactly 0 is active, in keeping with
+    $\sigma'(0) = 1$.
 
-    Source: LG-7 and LG-8, arXiv:1811.04918 sections 6 and B.
+    Source: LG-7 and LG-8, arXiv:1811.04918 sections 6 and B; RN-26, arXiv:1905.10337.
 
     Raises:
         ValueError: the activation is not ReLU.
@@ -79,7 +82,7 @@ def flipped_fractions(
     return tuple(changed.mean(axis=1) for changed in _changed(first, second))
 
 
-def check_relu(net: BiasedTwoLayer | ThreeLayer) -> None:
+def check_relu(net: BiasedTwoLayer | ThreeLayer | ResNet3) -> None:
     """Raise unless the signs decide everything: the activation is ReLU."""
     if net.activation.name != "relu" or net.activation.shift != 0:
         raise ValueError(

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
+from unlazy.data.inputs import sphere
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 
 
@@ -42,8 +43,12 @@ class TwoLayer(eqx.Module):
       network leave the lazy regime.
     - "symmetric": as "antisymmetric", with $a_r = +1$ in the first half and $-1$ in the second. For
       inputs of norm $B_x$ take $\kappa = 1/B_x$, so that $w_r^\top x$ has variance 1.
+    - "sphere": as "symmetric", with $w_r$ uniform on the sphere of radius $\kappa$. For inputs of
+      norm $\sqrt d$ keep $\kappa = 1$: then $w_r^\top x$ has variance 1, and a sigmoid is not
+      saturated.
 
-    Source: AR-1, AR-2 and AR-2b, arXiv:1901.08584 eq. (1); BL-2 and BL-3, arXiv:1910.01619.
+    Source: AR-1, AR-2 and AR-2b, arXiv:1901.08584 eq. (1); BL-2 and BL-3, arXiv:1910.01619; NB-1,
+    arXiv:2206.03688 section 2.
 
     Example:
         >>> net = TwoLayer(inputs=3, width=8, init="antisymmetric")
@@ -120,12 +125,18 @@ def _symmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
     return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([ones, -ones]))
 
 
-# The other papers' initialisations take their place here (sphere); the learner of LG and RN, with
-# biases, k outputs and no 1/sqrt(m), is a network of its own, `BiasedTwoLayer`: every closed form
-# for a `TwoLayer` would be silently wrong for it.
+def _sphere(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
+    half = sphere(net.width // 2, net.inputs, radius=net.init_scale, key=key)
+    ones = jnp.ones(net.width // 2, half.dtype)
+    return TwoLayerParams(W=jnp.concatenate([half, half]), a=jnp.concatenate([ones, -ones]))
+
+
+# The learner of LG and RN, with biases, k outputs and no 1/sqrt(m), is a network of its own,
+# `BiasedTwoLayer`: every closed form for a `TwoLayer` would be silently wrong for it.
 _INITS: dict[str, Callable[..., TwoLayerParams]] = {
     "gaussian": _gaussian,
     "antisymmetric": _antisymmetric,
     "symmetric": _symmetric,
+    "sphere": _sphere,
 }
-_PAIRED = ("antisymmetric", "symmetric")  # each neuron of the first half has a twin
+_PAIRED = ("antisymmetric", "symmetric", "sphere")  # each neuron of the first half has a twin

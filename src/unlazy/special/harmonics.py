@@ -36,6 +36,25 @@ def harmonic_dimension(d: int, k: int) -> int:
     return math.comb(d + k - 1, k) - (math.comb(d + k - 3, k - 2) if k >= 2 else 0)
 
 
+def harmonic_count(d: int, k: int) -> int:
+    r"""How many spherical harmonics of degree at most `k` there are in `d` dimensions.
+
+    $$n_k = \sum_{l \le k} N(d, l) = \binom{d+k-1}{k} + \binom{d+k-2}{k-1}$$
+
+    Source: NB-9, arXiv:2206.03688.
+
+    Raises:
+        ValueError: `d` is below 2 or `k` negative.
+
+    Example:
+        >>> harmonic_count(30, 1), harmonic_count(30, 2), harmonic_count(100, 2)
+        (31, 495, 5150)
+    """
+    check_count(d, "d", least=2)
+    check_count(k, "k", least=0)
+    return math.comb(d + k - 1, k) + (math.comb(d + k - 2, k - 1) if k else 0)
+
+
 def gegenbauer(
     t: Float[Array | np.ndarray, "*shape"], d: int, degree: int
 ) -> Float64[np.ndarray, "q *shape"]:

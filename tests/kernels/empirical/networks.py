@@ -149,7 +149,45 @@ def shared_residual():
             x = x + jnp.tanh(x @ p["W"])
         return x @ p["v"]
 
-    return Case(f, params, (4,), 1)
+    return Case(f, params, (4,), 2)
+
+
+def shared_after_one_transpose():
+    """One transpose, two products, one of them with another scale."""
+    params = {"A": normal(0, 3, 6) / 2, "V": normal(1, 6, 3)}
+
+    def f(p, x):
+        At = p["A"].T
+        h = x @ At
+        return h + jnp.tanh(h @ p["V"].T) @ (At / 2)
+
+    return Case(f, params, (6,), 2)
+
+
+def unrolled():
+    """More uses than rows: the gradient itself is smaller than its factors."""
+    params = {"W": normal(0, 2, 2) / 2}
+
+    def f(p, x):
+        for _ in range(3):
+            x = jnp.tanh(x @ p["W"])
+        return x
+
+    return Case(f, params, (2,), 0)
+
+
+def shared_conv():
+    """One kernel in two convolutions, whose inputs and outputs lie differently."""
+    params = {"K": normal(0, 4, 4, 2, 2) / 2}
+
+    def f(p, x):
+        h = jax.lax.conv_general_dilated(x, p["K"], (1, 1), "SAME")
+        h = jnp.transpose(jnp.tanh(h), (0, 2, 3, 1))
+        spec = ("NHWC", "OIHW", "NHWC")
+        out = jax.lax.conv_general_dilated(h, p["K"], (1, 1), "VALID", dimension_numbers=spec)
+        return out[:, 0, 0, :3]
+
+    return Case(f, params, (4, 2, 2), 1)
 
 
 def tied():
@@ -205,6 +243,7 @@ CASES = {
     for make in (
         *(two_layer, mlp, scaled_mlp, bias_before_product, bias_over_rows, square_bias),
         *(conv_nchw, conv_nhwc, grouped_conv, shared_residual, tied, attention, recurrent),
+        *(shared_after_one_transpose, unrolled, shared_conv),
         *(nested_jits, linear_in_the_parameter),
     )
 }

@@ -15,7 +15,8 @@ from unlazy.nets import TwoLayer
 NAMES = (
     *("two_layer", "mlp", "scaled_mlp", "bias_before_product", "bias_over_rows", "square_bias"),
     *("conv_nchw", "conv_nhwc", "grouped_conv", "shared_residual", "tied", "attention"),
-    *("recurrent", "nested_jits", "linear_in_the_parameter"),
+    *("recurrent", "nested_jits", "linear_in_the_parameter", "shared_after_one_transpose"),
+    *("unrolled", "shared_conv"),
 )
 IMPLEMENTATIONS = ("layerwise", "jacobian", "ntk-vector")
 ROUNDING = 1e-12  # of sums of a few hundred float64 products
@@ -217,6 +218,15 @@ def test_one_program_is_compiled_for_one_shape(networks):
     before = len(traces)
     empirical_ntk(f, jax.tree.map(lambda leaf: leaf, case.params), 2 * x)
     assert len(traces) == before
+
+
+@pytest.mark.parametrize("init", ["antisymmetric", "symmetric", "sphere"])
+def test_a_start_whose_outputs_cancel_to_rounding_is_no_batch_normalisation(x64, getkey, init):
+    net = TwoLayer(inputs=7, width=40, activation="tanh", init=init)
+    params, x = net.init(key=getkey()), jr.normal(getkey(), (12, 7))
+    H = empirical_ntk_traced(net, params, x)
+    reference = empirical_ntk_traced(net, params, x, implementation="jacobian")
+    np.testing.assert_allclose(H, reference, rtol=1e-12)
 
 
 def test_batch_normalisation_in_training_mode_is_refused(no_shape_checker):

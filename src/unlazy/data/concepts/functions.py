@@ -96,5 +96,10 @@ def forms(x: Array, w: Float[np.ndarray, "q d"]) -> Array:
 
 
 def columns(functions: Sequence[PowerSeries], z: Array) -> Array:
-    """The j-th function of the j-th column."""
-    return jnp.stack([function(z[:, j]) for j, function in enumerate(functions)], axis=1)
+    """The j-th function of the j-th column; equal functions at once, of which there may be many."""
+    places: dict[tuple, list[int]] = {}
+    for j, f in enumerate(functions):
+        places.setdefault((f.name, f.coefficients, f.scale, f.logs, f.own_radius), []).append(j)
+    values = [functions[own[0]](z[:, np.array(own)]) for own in places.values()]
+    order = np.argsort(np.concatenate(list(places.values())))
+    return jnp.concatenate(values, axis=1)[:, order]

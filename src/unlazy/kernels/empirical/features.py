@@ -138,8 +138,19 @@ def _of_sample(recipe: Recipe, leaves: list[Array], x: Array):
     chosen = [leaves[k] for k in recipe.flat]
     out, pull, inputs = jax.vjp(outputs, chosen, shifts, has_aux=True)
     gradients, dz = jax.vmap(pull)(jnp.eye(out.shape[0], dtype=out.dtype))
-    pairs = zip(recipe.layers, inputs, strict=True)
-    return gradients, [Outer(A, l.cotangents(steps[l.step], dz[l.tap])) for l, A in pairs]
+    uses: dict[int, list[Outer]] = {}
+    for layer, A in zip(recipe.layers, inputs, strict=True):
+        B = layer.cotangents(steps[layer.step], dz[layer.tap])
+        uses.setdefault(layer.leaf, []).append(Outer(A, B))
+    return gradients, [_stacked(found) for found in uses.values()]
+
+
+def _stacked(uses: list[Outer]) -> Outer:
+    """The gradient of a weight that is used several times: its uses are further positions."""
+    if len(uses) == 1:
+        return uses[0]
+    A, B = zip(*uses, strict=True)
+    return Outer(jnp.concatenate(A), jnp.concatenate(B, axis=1))
 
 
 def _is_better_flat(outer: Outer, traced: bool) -> bool:

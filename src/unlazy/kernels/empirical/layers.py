@@ -40,11 +40,12 @@ class Bias(NamedTuple):
 
 
 class Layer(NamedTuple):
-    r"""A product $z = A W$ that is the only use of the weight W.
+    r"""A product $z = A W$: the only use of the weight W, or one of several of the same kind.
 
     The gradient of an output with respect to W is then $A^\top B$, with B the gradient with respect
-    to z. Rows of A and B are positions: one in a dense layer, the pixels in a convolution. A bias
-    is a weight on the constant input 1, one more column of A.
+    to z. Rows of A and B are positions: one in a dense layer, the pixels in a convolution. A weight
+    that is used twice has one layer for each use, and their positions add up. A bias is a weight on
+    the constant input 1, one more column of A.
     """
 
     leaf: int  # which of the trained leaves W is
@@ -87,15 +88,20 @@ class Layer(NamedTuple):
 def find_layers(program: Program, leaves: int) -> list[Layer]:
     """The layers of those leaves, among the first `leaves` arguments, that are used just so.
 
-    A leaf may be transposed, reshaped or multiplied by a scalar on its way. One that is used twice
-    or in another way has no layer, and its gradient must be taken itself.
+    A leaf may be transposed, reshaped or multiplied by a scalar on its way, and multiply several
+    inputs, if always along the same of its axes. One that is used in another way has no layer, and
+    its gradient must be taken itself.
     """
     uses = _uses(program)
-    ends = {k: _follow(program, uses, program.arguments[k]) for k in range(leaves)}
+    ends = {k: _ends(program, uses, program.arguments[k]) for k in range(leaves)}
     layers = []
-    for leaf, end in ends.items():
-        if end is not None and _is_plain_product(program.steps[end.use.step], end.use.side):
-            layers.append(_layer(program, uses, leaf, end, ends))
+    for leaf, found in ends.items():
+        if not found or not all(_is_plain_product(*_product(program, end)) for end in found):
+            continue
+        if len(found) == 1:
+            layers.append(_layer(program, uses, leaf, found[0], ends))
+        elif _are_alike(program, found):
+            layers += [_layer_without_bias(leaf, end) for end in found]
     return layers
 
 
@@ -110,6 +116,9 @@ class _Use(NamedTuple):
     side: int
 
 
+_RESULT = _Use(-1, 0)
+
+
 def _uses(program: Program) -> dict[Name, list[_Use]]:
     uses: dict[Name, list[_Use]] = {}
     for k, step in enumerate(program.steps):
@@ -118,7 +127,7 @@ def _uses(program: Program) -> dict[Name, list[_Use]]:
                 uses.setdefault(operand, []).append(_Use(k, side))
     for name in program.results:
         if not isinstance(name, Literal):
-            uses.setdefault(name, []).append(_Use(-1, 0))
+            uses.setdefault(name, []).append(_RESULT)
     return uses
 
 
@@ -126,24 +135,55 @@ class _End(NamedTuple):
     """Where a value is used, after steps that only move or scale its entries."""
 
     use: _Use
-    through: int | None  # the last of those steps
+    moves: tuple[int, ...]  # those of the steps that move
     scales: tuple[Scale, ...]
 
 
-def _follow(program: Program, uses: dict[Name, list[_Use]], name: Name) -> _End | None:
-    """Follow a value from use to use; None where it is used twice, never, or is a result."""
-    scales: list[Scale] = []
-    through = None
-    while len(at := uses.get(name, [])) == 1 and at[0].step >= 0:
-        step, side = program.steps[at[0].step], at[0].side
-        scale = _as_scale(step, side)
-        if scale is not None:
-            scales.append(scale)
-        elif not _keeps_every_entry(step):
-            return _End(at[0], through, tuple(scales))
-        through = at[0].step
-        (name,) = step.results
-    return None
+def _ends(program: Program, uses: dict[Name, list[_Use]], name: Name) -> list[_End] | None:
+    """Follow a value from use to use, in all directions; None where it is a result, or dropped."""
+    found: list[_End] = []
+    ahead: list[tuple[Name, tuple[int, ...], tuple[Scale, ...]]] = [(name, (), ())]
+    while ahead:
+        name, moves, scales = ahead.pop()
+        for use in uses.get(name, [_RESULT]):
+            if use == _RESULT:
+                return None
+            step = program.steps[use.step]
+            scale = _as_scale(step, use.side)
+            if scale is not None:
+                ahead.append((step.results[0], moves, (*scales, scale)))
+            elif _keeps_every_entry(step):
+                ahead.append((step.results[0], (*moves, use.step), scales))
+            else:
+                found.append(_End(use, moves, scales))
+    return found
+
+
+def _product(program: Program, end: _End) -> tuple[Step, int]:
+    return program.steps[end.use.step], end.use.side
+
+
+def _are_alike(program: Program, found: list[_End]) -> bool:
+    """Whether the uses of one weight are worth adding up: few, and its entries lie alike."""
+    step, side = _product(program, found[0])
+    rows = step.operand(side).size * _positions(step, side) // step.result().size
+    # With more positions than the weight has rows, its gradient is smaller than the factors.
+    if sum(_positions(*_product(program, end)) for end in found) > rows:
+        return False
+    return all(_layout(program, end) == _layout(program, found[0]) for end in found)
+
+
+def _layout(program: Program, end: _End) -> tuple[Any, ...]:
+    """How the entries of a weight lie in a product: its gradients add up only if they lie alike."""
+    step, side = _product(program, end)
+    numbers = step.eqn.params["dimension_numbers"]
+    axes = numbers[0][side] if step.eqn.primitive is dot_general_p else numbers.rhs_spec
+    moves = [program.steps[k].eqn for k in end.moves]
+    return (step.eqn.primitive, axes, [(eqn.primitive, eqn.params) for eqn in moves])
+
+
+def _layer_without_bias(leaf: int, end: _End) -> Layer:
+    return Layer(leaf, end.use.step, end.use.step, end.use.side, end.scales, None)
 
 
 def _layer(
@@ -151,22 +191,25 @@ def _layer(
     uses: dict[Name, list[_Use]],
     leaf: int,
     end: _End,
-    ends: dict[int, _End | None],
+    ends: dict[int, list[_End] | None],
 ) -> Layer:
-    product, side = program.steps[end.use.step], end.use.side
-    layer = Layer(leaf, end.use.step, end.use.step, side, end.scales, None)
-    after = _follow(program, uses, product.results[0])
-    if after is None or _positions(product, side) != 1:
+    product = program.steps[end.use.step]
+    layer = _layer_without_bias(leaf, end)
+    following = _ends(program, uses, product.results[0])
+    if following is None or len(following) != 1 or _positions(product, end.use.side) != 1:
         return layer
+    after = following[0]
     step = program.steps[after.use.step]
     if step.eqn.primitive is not add_p:
         return layer
     added = _Use(after.use.step, 1 - after.use.side)
     size = product.result().size
     for k, other in ends.items():
-        if other is not None and other.use == added and program.sizes[k] == size:
+        if other is None or len(other) != 1 or program.sizes[k] != size:
+            continue
+        if other[0].use == added:
             # B is taken at the sum, which comes after the scales of the product.
-            scales, bias = (*layer.scales, *after.scales), Bias(k, other.scales)
+            scales, bias = (*layer.scales, *after.scales), Bias(k, other[0].scales)
             return layer._replace(tap=added.step, scales=scales, bias=bias)
     return layer
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from unlazy.checks import check_finite, check_name, check_positive
 from unlazy.kernels.empirical import blocks
 from unlazy.kernels.empirical.model import Apply, Model, Trained, check_rowwise, split_params
+from unlazy.nets import ResNet3
 
 Implementation = Literal["auto", "layerwise", "jacobian", "ntk-vector"]
 _IMPLEMENTATIONS = ("auto", "layerwise", "jacobian", "ntk-vector")
@@ -40,16 +41,18 @@ def empirical_ntk(
 
     $$\Theta = \sum_l (A_l A_l^\top) \circ (B_l B_l^\top).$$
 
-    Such weights are found by tracing `f`. Every other parameter (shared, in a scan, in a
+    Such weights are found by tracing `f`; one that multiplies several inputs along the same axes
+    has a row of $A_l$ and $B_l$ for each, to be summed over. Every other parameter (in a scan, in a
     normalisation) is differentiated, with the same result to rounding. For a two-layer network this
-    is $H = K \circ (A A^\top)/m$ with $A_{ir} = a_r \sigma'(w_r^\top x_i)$.
+    is $H = K \circ (A A^\top)/m$ with $A_{ir} = a_r \sigma'(w_r^\top x_i)$; for a `ResNet3` it is
+    the closed form with $M_x = I + A D_V V$, its A used twice.
 
     Symmetric to the last bit when `x2` is None. Computed in the dtype of the trained parameters,
     products in full precision (never TF32 on a GPU) inside `f` as well; float64 parameters give a
     float64 kernel whatever JAX's global setting is, half precision gives float32.
 
-    Source: AR-5 and AR-43 for two layers, arXiv:1901.08584 eq. (5); the sum over layers is derived
-    from the chain rule.
+    Source: AR-5 and AR-43 for two layers, arXiv:1901.08584 eq. (5); RN-18 for residual networks,
+    arXiv:1905.10337; the sum over layers is derived from the chain rule.
 
     Args:
         f: the network: `f(params, x)` of shape (n,) or (n, c), each row computed by itself. An
@@ -59,8 +62,9 @@ def empirical_ntk(
         x1: samples along the first axis.
         x2: other samples, for the cross kernel; None means `x1`.
         trained: which parameters count. None: all; "hidden", "weights" or "last", for the learners
-            of `unlazy.nets`; booleans in the structure of `params`; or a function of a leaf's path,
-            such as `lambda path: path.endswith("weight")`.
+            of `unlazy.nets` ("last" of a `ResNet3`: the outer use of A alone); booleans in the
+            structure of `params`; or a function of a leaf's path, such as
+            `lambda path: path.endswith("weight")`.
         implementation: "layerwise" as above; "jacobian", which differentiates every parameter;
             "ntk-vector", one forward derivative a column, slow and small; "auto" chooses
             "layerwise", or "ntk-vector" where the gradients of two samples exceed `memory`.
@@ -205,6 +209,9 @@ def _prepare(f, params, inputs: dict[str, Any], trained, implementation, memory)
             "`x1` and `x2` must hold samples of one shape, "
             f"got x1.shape={inputs['x1'].shape} and x2.shape={inputs['x2'].shape}."
         )
+    is_last = isinstance(trained, str) and trained == "last"
+    if is_last and isinstance(f, ResNet3):  # its A may be used twice, then this is another model
+        f, params, trained = f.last_layer(params), params.A, None
     arrays, frozen = split_params(params, trained)
     is_wide = any(_is_float64(leaf) for leaf in jax.tree.leaves((arrays, frozen)))
     is_double = any(_is_float64(leaf) for leaf in jax.tree.leaves(arrays))

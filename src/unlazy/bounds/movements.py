@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A two-layer network after a movement, and the two Taylor terms that should describe it."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.nets import TwoLayer, TwoLayerParams
+
+_ENTRIES = 2**22  # of each array over samples and neurons: 32 MB in float64
+
+
+class MovementTerms(NamedTuple):
+    """At each input: the change of the network, its linear and its quadratic term."""
+
+    change: Float64[np.ndarray, " n"]
+    linear: Float64[np.ndarray, " n"]
+    quadratic: Float64[np.ndarray, " n"]
+
+    @property
+    def remainder(self) -> Float64[np.ndarray, " n"]:
+        """What the two terms leave."""
+        return self.change - self.linear - self.quadratic
+
+
+def movement_terms(
+    net: TwoLayer,
+    params0: TwoLayerParams,
+    dW: Float[Array | np.ndarray, "m d"],
+    x: Float[Array | np.ndarray, "n d"],
+) -> MovementTerms:
+    r"""Network and Taylor terms in float64, samples in blocks.
+
+    $$f(W_0 + W) - f(W_0), \qquad f_L = \frac{1}{\sqrt m} \sum_r a_r \sigma'(w_{0,r}^\top x)\,
+    w_r^\top x, \qquad f_Q = \frac{1}{2\sqrt m} \sum_r a_r \sigma''(w_{0,r}^\top x)
+    (w_r^\top x)^2$$
+
+    Source: NB-1 to NB-3, arXiv:2206.03688 section 2.
+    """
+    block = min(len(x), max(1, _ENTRIES // net.width))
+    parts = []
+    with jax.enable_x64(True):
+        W0, a, W = (jnp.asarray(v, jnp.float64) for v in (params0.W, params0.a, dW))
+        for k in range(0, len(x), block):
+            # Filled up with the last row, so that one shape is compiled.
+            rows = np.asarray(x, np.float64)[np.minimum(np.arange(k, k + block), len(x) - 1)]
+            parts.append(np.asarray(_terms(net, W0, a, W, jnp.asarray(rows))))
+    return MovementTerms(*np.concatenate(parts, axis=1)[:, : len(x)])
+
+
+@jax.jit
+def _terms(net: TwoLayer, W0, a, W, x) -> Float64[Array, "3 n"]:
+    Z0, Z = (jnp.matmul(x, V.T, precision=jax.lax.Precision.HIGHEST) for V in (W0, W))
+    slope, second = (net.activation.derivative(k)(Z0) for k in (1, 2))
+    change = net.activation(Z0 + Z) - net.activation(Z0)
+    each = jnp.stack([change, slope * Z, second * Z**2 / 2])
+    total = jnp.matmul(each, a, precision=jax.lax.Precision.HIGHEST)
+    return total / math.sqrt(net.width)

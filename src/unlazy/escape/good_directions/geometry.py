@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Good and harmful directions of a two-layer network, and the regularisers made of them."""
+
+import dataclasses
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.checks import check_count, check_finite, check_inputs, check_name
+from unlazy.escape.good_directions.covariance import sphere_covariance
+from unlazy.escape.good_directions.linear_term import LinearTerm
+from unlazy.escape.good_directions.projectors import (
+    Projector,
+    SampleProjector,
+    SphereProjector,
+    decompose_sample,
+    decompose_sphere,
+    leading,
+)
+from unlazy.escape.good_directions.spectra import SpectralBlocks, spectral_blocks, spectral_gap
+from unlazy.escape.good_directions.twins import Fold, are_twins
+from unlazy.escape.penalty import regularizer
+from unlazy.kernels import taylor_kernel
+from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.checking import check_owner, check_rows
+from unlazy.special import generic_shift, harmonic_count
+
+Covariance = Literal["data", "unlabeled", "exact"]
+_COVARIANCES = ("data", "unlabeled", "exact")
+Inputs = Float[Array | np.ndarray, "n d"]
+Movement = Float[Array | np.ndarray, "m d"]
+
+
+class Directions(eqx.Module):
+    r"""Parameter space cut in two by the spectrum of the tangent features at the start.
+
+    `low` projects a movement on the `rank` leading directions, in which the linear term learns,
+    `high` on the rest, in which it memorises. With $P_{\le k}$, $P_{>k}$ these projectors,
+
+    $$R_1 = \mathbb E f_L(x; P_{>k} W)^2, \qquad R_2 = \mathbb E f_L(x; P_{\le k} W)^2, \qquad
+    R_3 = \frac1n \sum_i f_L(x_i; P_{>k} W)^2, \qquad R_4 = \|W\|_{2,4}^8.$$
+
+    Which covariance the projectors are of, and what the expectation in R1 and R2 is over, is said
+    by `covariance`: "data", the points x themselves (then R1 = R3); "unlabeled", other points;
+    "exact", the uniform law on the sphere. R3 is always over x, and differs with the projector. All
+    are functions of the movement that JAX compiles and differentiates, in the dtype of the
+    movement; the eigenvectors are computed in float64.
+
+    Source: NB-14 and NB-15, arXiv:2206.03688.
+    """
+
+    term: LinearTerm  # the linear term at x
+    projector: Projector
+    carry: Float64[np.ndarray, "n r"]  # values at x of the directions with unit coordinates
+    spectrum: Float64[np.ndarray, " p"]  # of the covariance, largest first
+    net: TwoLayer = eqx.field(static=True)
+    params: TwoLayerParams
+    covariance: str = eqx.field(static=True)
+    rank: int = eqx.field(static=True)
+    degree: int | None = eqx.field(static=True)
+
+    def low(self, W: Movement) -> Float[Array, "m d"]:
+        """The part of a movement in the leading directions."""
+        return self.projector.movement(self.projector.coordinates(self.term.as_movement(W)))
+
+    def high(self, W: Movement) -> Float[Array, "m d"]:
+        """The rest of the movement."""
+        return self.term.as_movement(W) - self.low(W)
+
+    def low_values(self, W: Movement, x: Inputs) -> Float[Array, " n"]:
+        """The linear term of the low part, at any points."""
+        return self._term(x)(self.low(W))
+
+    def high_values(self, W: Movement, x: Inputs) -> Float[Array, " n"]:
+        """The linear term of the high part, at any points."""
+        return self._term(x)(self.high(W))
+
+    def r1(self, W: Movement) -> Float[Array, ""]:
+        """R1, the energy of the high part under the law that `covariance` names."""
+        return self.projector.energies(self.term.as_movement(W)).high
+
+    def r2(self, W: Movement) -> Float[Array, ""]:
+        """R2, the energy of the low part under that law."""
+        return self.projector.energies(self.term.as_movement(W)).low
+
+    def r3(self, W: Movement) -> Float[Array, ""]:
+        """R3, the mean square over x of the linear term of the high part."""
+        W = self.term.as_movement(W)
+        f, q = self.term(W), self.projector.coordinates(W)
+        low = jnp.matmul(jnp.asarray(self.carry, f.dtype), q, precision=jax.lax.Precision.HIGHEST)
+        return jnp.mean((f - low) ** 2)
+
+    def r4(self, W: Movement) -> Float[Array, ""]:
+        """R4, the eighth power of the (2, 4) norm: `regularizer`."""
+        return regularizer(self.term.as_movement(W))
+
+    @property
+    def blocks(self) -> SpectralBlocks:
+        """The three blocks of the spectrum, for directions made by `degree`."""
+        if self.degree is None:
+            raise ValueError("`degree` must be given to `directions` for its blocks, got None.")
+        blocks = spectral_blocks(self.spectrum, self.net.inputs, self.degree)
+        if not isinstance(self.projector, SphereProjector):
+            return blocks
+        covariance, edge = self.projector.covariance, blocks.edges[-1]
+        if len(self.spectrum) == covariance.units.size:
+            return blocks
+        # Of a large covariance the leading eigenvalues alone are known, and the sum of all.
+        rest = covariance.trace() - float(np.sum(self.spectrum[:edge]))
+        return dataclasses.replace(blocks, tail=rest / (covariance.units.size - edge))
+
+    def _term(self, x: Inputs) -> LinearTerm:
+        check_inputs(x, allow_zero_rows=True)
+        check_rows(jnp.asarray(x), self.net.inputs)
+        return LinearTerm.at(self.net, self.params, x, self.term.folding)
+
+
+def directions(
+    net: TwoLayer,
+    params: TwoLayerParams,
+    x: Inputs,
+    degree: int | None = None,
+    *,
+    rank: int | None = None,
+    covariance: Covariance = "data",
+    unlabeled: Float[Array | np.ndarray, "q d"] | None = None,
+) -> Directions:
+    r"""Which movements of the hidden layer learn, and which overfit.
+
+    The first $n_k$ eigenvectors of the covariance of the tangent features carry polynomials of
+    degree at most k; what a movement has in the others, the linear term uses to memorise. Penalise
+    `r3` and the linear term learns the low-degree part alone, which leaves the rest to the
+    quadratic term. Costs $O(n^2(m + d) + n^3)$; the features, n by m d, are never formed.
+
+    Source: NB-6 to NB-15, arXiv:2206.03688.
+
+    Args:
+        net: a two-layer network.
+        params: where it starts. Twins, as paired inits have them, halve the work.
+        x: training inputs, one a row; for "exact" on a sphere.
+        degree: k, which makes the rank $n_k$ (`special.harmonic_count`): meaningful for inputs
+            uniform on a sphere.
+        rank: how many leading directions, instead of `degree`, for inputs of any law. With neither,
+            the largest gap of the spectrum decides.
+        covariance: whose eigenvectors. "data": of x, what the paper's Figure 1 uses. "unlabeled":
+            of other points. "exact": of the uniform law on the sphere of the inputs.
+        unlabeled: these other points; twenty times the rank is a good number.
+
+    Raises:
+        ValueError: `degree` is negative; there are no more points than directions, where R3 would
+            be identically zero; at the activation's shift the features do not see a degree up to
+            k; inputs or weights are off the sphere for "exact"; shapes do not fit.
+
+    Example:
+        >>> import unlazy as ul
+        >>> net = TwoLayer(5, 40, ul.activation("sigmoid", shift=1.5), init="sphere")
+        >>> params = net.init(key=jax.random.key(0))
+        >>> x = ul.data.sphere(60, 5, radius=5**0.5, key=jax.random.key(1))
+        >>> geometry = directions(net, params, x, degree=1)
+        >>> W = jax.random.normal(jax.random.key(2), (40, 5))
+        >>> geometry.rank, bool(abs(geometry.r3(geometry.low(W))) < 1e-9)
+        (6, True)
+    """
+    _check(net, params, x, covariance, unlabeled)
+    rank = _rank(net, params, x, degree, rank)
+    sample = x if unlabeled is None else unlabeled
+    name = "x" if unlabeled is None else "unlabeled"
+    if covariance != "exact":
+        _check_points(1 if rank is None else rank, len(sample), name)
+    folding = Fold(are_twins(params))
+    term = LinearTerm.at(net, params, x, folding)
+    if covariance == "exact":
+        return _exact(net, params, term, rank, degree)
+    found = decompose_sample(net, params, sample)
+    spectrum = found.values / len(sample)
+    if rank is None:
+        rank = spectral_gap(spectrum)
+    squares, U = leading(found, rank)
+    own = term if unlabeled is None else LinearTerm.at(net, params, unlabeled, folding)
+    projector = SampleProjector(own, np.asarray(U), squares)
+    carry = _carry(net, params, x, unlabeled, projector)
+    return Directions(term, projector, carry, spectrum, net, params, covariance, rank, degree)
+
+
+def _carry(net, params, x, unlabeled, projector: SampleProjector) -> Float64[np.ndarray, "n r"]:
+    if unlabeled is None:
+        return projector.U  # K U / s^2 is U on the sample itself
+    K = np.asarray(taylor_kernel(net, params, x, unlabeled, order=1))
+    return K @ (projector.U / projector.squares)
+
+
+def _exact(net, params, term: LinearTerm, rank: int | None, degree: int | None) -> Directions:
+    radius = _radius(term.x, "x")
+    covariance = sphere_covariance(net, params, radius=radius)
+    found = decompose_sphere(covariance, rank)
+    if rank is None:
+        rank = spectral_gap(found.values)
+    _check_points(rank, len(found.values), "params")
+    values, V = leading(found, rank)
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
+        values_at = LinearTerm.at(net, wide, term.x, term.folding)
+        shaped = jnp.asarray(V).T.reshape(rank, *covariance.units.shape)
+        carry = jax.lax.map(lambda u: values_at(covariance.movement(u)), shaped)
+        carry = np.asarray(carry).T
+    projector = SphereProjector(covariance, np.asarray(V), values)
+    return Directions(term, projector, carry, found.values, net, params, "exact", rank, degree)
+
+
+def _rank(net, params, x, degree: int | None, rank: int | None) -> int | None:
+    if rank is not None:
+        check_count(rank, "rank")
+        if degree is not None:
+            raise ValueError(
+                f"`rank` must be None where `degree` sets it, got rank={rank} and degree={degree}. "
+                "Give one of them."
+            )
+        return rank
+    if degree is None:
+        return None
+    check_count(degree, "degree", least=0)
+    _check_shift(net, params, x, degree)
+    return harmonic_count(net.inputs, degree)
+
+
+def _check_shift(net: TwoLayer, params: TwoLayerParams, x: Inputs, degree: int) -> None:
+    """Raise where a coefficient vanishes without which the first n_k directions are others."""
+    radius = np.mean(np.linalg.norm(np.asarray(x, np.float64), axis=1))
+    size = np.mean(np.linalg.norm(np.asarray(params.W, np.float64), axis=1))
+    report = generic_shift(
+        net.activation, net.inputs, degree, derivatives=(1,), scale=float(radius * size)
+    )
+    if report.is_generic:
+        return
+    lost = ", ".join(str(one.degree) for one in report.vanishing)
+    hint = "" if report.suggested is None else f"Shift it by {report.suggested:+g}, or pass"
+    raise ValueError(
+        f"`net.activation` must have a slope with parts of every degree needed for degree={degree},"
+        f" got none of degree {lost}, so that the leading directions are not those of the "
+        f"low-degree polynomials. {hint or 'Pass'} rank={harmonic_count(net.inputs, degree)} "
+        "instead of degree to take that many nevertheless."
+    )
+
+
+def _check(net, params, x, covariance: str, unlabeled: Any) -> None:
+    check_name(covariance, _COVARIANCES, "covariance")
+    check_owner(params, {"W": (net.width, net.inputs), "a": (net.width,)})
+    check_finite(params.W, "params.W")
+    check_finite(params.a, "params.a")
+    points = {"x": x} if unlabeled is None else {"x": x, "unlabeled": unlabeled}
+    for name, rows in points.items():
+        check_inputs(rows, name, allow_zero_rows=True)
+        check_rows(jnp.asarray(rows), net.inputs)
+    if (covariance == "unlabeled") != (unlabeled is not None):
+        raise ValueError(
+            "`unlabeled` must be points for covariance='unlabeled' and None for others, got "
+            f"covariance={covariance!r} and unlabeled "
+            f"{'None' if unlabeled is None else 'of shape ' + str(np.shape(unlabeled))}."
+        )
+
+
+def _check_points(rank: int | None, count: int, name: str) -> None:
+    if rank is None or count > rank:
+        return
+    what = "parameters" if name == "params" else "rows"
+    raise ValueError(
+        f"`{name}` must have more {what} than there are leading directions, {rank}, got {count}: "
+        "nothing would be left outside of them, and R3 would be identically 0. "
+        "Use more, or a lower degree."
+    )
+
+
+def _radius(x: Inputs, name: str) -> float:
+    norms = np.linalg.norm(np.asarray(x, np.float64), axis=1)
+    if norms.max() - norms.min() > 1e-4 * norms.max():
+        raise ValueError(
+            f"`{name}` must lie on a sphere for the exact covariance, got norms from "
+            f"{norms.min():.4g} to {norms.max():.4g}. Use covariance='data' or 'unlabeled'."
+        )
+    return float(norms.mean())

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The penalty on harmful directions for any differentiable model."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int, PyTree, Shaped
+
+from unlazy.checks import check_count, is_known
+from unlazy.escape.good_directions.spectra import spectral_gap
+from unlazy.kernels import empirical_ntk_traced
+from unlazy.kernels.empirical.model import Apply, Model, Trained, split_params
+from unlazy.linalg import eigh
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+
+
+class DirectionPenalty(eqx.Module):
+    r"""What the linear part of a model's movement does outside of its leading directions.
+
+    $$R(\theta) = \frac1n \big\| (I - U_1 U_1^\top)\, f_L(X; \theta - \theta_0) \big\|_F^2, \qquad
+    f_L(x; \delta) = \partial_\theta f(\theta_0, x)\, \delta,$$
+
+    with $U_1$ the leading eigenvectors of the tangent kernel at the start, summed over the outputs.
+    One forward derivative a call; its gradient is one backward pass more.
+
+    Source: NB-15 (R3) and NB section 9, item 2, arXiv:2206.03688.
+    """
+
+    model: Model
+    start: PyTree  # the trained parameters at the start
+    trained: Any  # which those are
+    x: Shaped[Array | np.ndarray, "n ..."]
+    U: Float64[np.ndarray, "n r"]
+    spectrum: Float64[np.ndarray, " n"]  # of the tangent kernel over n, largest first
+
+    @property
+    def rank(self) -> int:
+        """How many leading directions are free of the penalty."""
+        return self.U.shape[1]
+
+    def __call__(self, params: PyTree, rows: Int[Array, " b"] | None = None) -> Float[Array, ""]:
+        r"""The penalty at `params`, over all of x or estimated from a batch of its rows.
+
+        With a batch of distinct rows drawn uniformly, the estimate has the right mean, and so has
+        its gradient; being a difference, on one batch it may be negative. Choose more rows than
+        `rank`, or it is mostly noise.
+        """
+        if rows is None:
+            f = self.linear(params)
+            U = jnp.asarray(self.U, f.dtype)
+            return jnp.sum((f - _matmul(U, _matmul(U.T, f))) ** 2) / f.shape[0]
+        rows = self._checked(rows)
+        return self._estimate(self.linear(params, rows), rows)
+
+    def linear(self, params: PyTree, rows: Int[Array, " b"] | None = None) -> Float[Array, "b c"]:
+        """The linear part of the movement to `params`, at x or at some of its rows."""
+        x = jnp.asarray(self.x)
+        x = x if rows is None else x[jnp.asarray(rows)]
+        moved, _ = split_params(params, self.trained)
+        shapes = [[jnp.shape(leaf) for leaf in jax.tree.leaves(t)] for t in (self.start, moved)]
+        if shapes[0] != shapes[1]:  # one that broadcasts would pass
+            raise ValueError(
+                f"`params` must have the shapes of the start, {shapes[0]}, got {shapes[1]}."
+            )
+        delta = jax.tree.map(jnp.subtract, moved, self.start)
+        return jax.jvp(lambda theta: self.model.batch(theta, x), (self.start,), (delta,))[1]
+
+    def _checked(self, rows) -> Int[Array, " b"]:
+        n, array = self.x.shape[0], jnp.asarray(rows)
+        if array.ndim != 1 or array.shape[0] < 2:
+            raise ValueError(f"`rows` must be at least 2, got rows.shape={array.shape}.")
+        # JAX would take the last row for one beyond it.
+        if is_known(array) and not ((array >= -n) & (array < n)).all():
+            raise ValueError(
+                f"`rows` must be row numbers of x, below {n}, got {array.min()} to {array.max()}."
+            )
+        return array
+
+    def _estimate(self, f: Float[Array, "b c"], rows: Int[Array, " b"]) -> Float[Array, ""]:
+        n, b = self.x.shape[0], rows.shape[0]
+        U = jnp.asarray(self.U, f.dtype)[rows]
+        inside = jnp.sum(_matmul(U.T, f) ** 2)
+        own = jnp.sum(jnp.sum(U**2, axis=1) * jnp.sum(f**2, axis=1))
+        # Pairs of different rows are rarer in a batch than rows: each sum has its own weight.
+        pairs = (n - 1) / (b - 1)
+        return (jnp.sum(f**2) - own - pairs * (inside - own)) / b
+
+
+def direction_penalty(
+    f: Apply,
+    params: PyTree,
+    x: Shaped[Array | np.ndarray, "n ..."],
+    *,
+    rank: int | None = None,
+    trained: Trained = None,
+) -> DirectionPenalty:
+    r"""A penalty for any model that keeps its linear part from memorising.
+
+    Add `lam * penalty(params)` to a training loss. The linear part of the model's movement is left
+    free in its `rank` leading directions on x and held back in the others, where it would fit the
+    rest of the labels one by one; what is left to fit is fitted by what is not linear.
+
+    Source: NB-15 (R3) and NB section 9, items 1 and 2, arXiv:2206.03688.
+
+    Args:
+        f: the model: `f(params, x)` of shape (n,) or (n, c), each row by itself.
+        params: where training starts.
+        x: training inputs, or some of them; no labels. Their kernel is n by n.
+        rank: how many leading directions to leave free; None for the largest gap of the spectrum.
+        trained: which parameters are trained, as for `kernels.empirical_ntk`.
+
+    Raises:
+        ValueError: `rank` is not below n, where the penalty would be identically 0, x has one row,
+            or `f` is no model of rows.
+
+    Example:
+        >>> import jax.random as jr
+        >>> f = lambda w, x: jnp.tanh(x @ w["W"]) @ w["a"]
+        >>> w = {"W": jr.normal(jr.key(0), (3, 16)), "a": jr.normal(jr.key(1), (16,)) / 4}
+        >>> penalty = direction_penalty(f, w, jr.normal(jr.key(2), (20, 3)), rank=3)
+        >>> loss = lambda w: 0.0 + 10.0 * penalty(w)
+        >>> print(loss(w))
+        0.0
+    """
+    n = np.shape(x)[0]
+    if n < 2:
+        raise ValueError(f"`x` must have at least 2 rows, got x.shape={np.shape(x)}.")
+    if rank is not None:
+        check_count(rank, "rank")
+        if rank >= n:
+            raise ValueError(
+                f"`rank` must be below the number of inputs, {n}, got rank={rank}: the penalty "
+                "would be identically 0. Use more inputs or a lower rank."
+            )
+    # In the precision of the parameters: the kernel, unlike its decomposition, need not be better.
+    eigen = eigh(empirical_ntk_traced(f, params, x, trained=trained))
+    spectrum = np.maximum(eigen.values, 0.0) / n
+    rank = spectral_gap(spectrum) if rank is None else rank
+    start, frozen = split_params(params, trained)
+    U = np.asarray(eigen.vectors)[:, :rank]
+    return DirectionPenalty(Model(f, frozen), start, trained, x, U, spectrum)
+
+
+def _matmul(A, B):
+    return jnp.matmul(A, B, precision=_HIGHEST)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spectrum of the tangent features: its blocks, its gaps, and its limit at infinite width."""
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float, Float64
+
+from unlazy.activations import Activation
+from unlazy.checks import check_count, check_finite
+from unlazy.nets.checking import as_activation
+from unlazy.special import gegenbauer_coefficients, harmonic_count, harmonic_dimension
+
+_NOTHING = 1e-10  # of the largest eigenvalue: below lies rounding, whose gaps mean nothing
+
+
+class SpectralBlocks(eqx.Module):
+    r"""The three blocks of a spectrum: informative, harmful, and free directions.
+
+    `edges` are $n_k$ and $n_{k+1}$, the numbers of harmonics of degree at most k and k + 1, as far
+    as the spectrum reaches; `gaps` the ratios of the eigenvalues on the two sides of each; `found`
+    the positions of the largest gaps, as many, that the eigenvalues themselves show.
+    """
+
+    edges: tuple[int, ...]
+    gaps: tuple[float, ...]
+    found: tuple[int, ...]
+    tail: float  # mean eigenvalue beyond the last edge
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many eigenvalues lie between the edges."""
+        return tuple(np.diff((0, *self.edges)).tolist())
+
+
+def spectral_blocks(
+    eigenvalues: Float[np.ndarray, " p"], d: int, degree: int, *, parameters: int | None = None
+) -> SpectralBlocks:
+    r"""Cut a spectrum of tangent features where the number of harmonics says.
+
+    Source: NB-9 and NB-33, arXiv:2206.03688.
+
+    Args:
+        eigenvalues: of the covariance, largest first.
+        d: dimension of the inputs.
+        degree: k.
+        parameters: over how many directions the tail is averaged, less the last edge; all that
+            `eigenvalues` has when None. Pass m d to count the null space of the twins, as NB-33.
+
+    Raises:
+        ValueError: `degree` is negative, there are no more eigenvalues than $n_k$, or `parameters`
+            is below their number.
+
+    Example:
+        >>> blocks = spectral_blocks(np.array([9.0, 3.0, 3.0, 3.0, 1.0, 1e-4]), 3, 1)
+        >>> blocks.sizes, blocks.gaps, blocks.found
+        ((4,), (3.0,), (1,))
+    """
+    check_count(degree, "degree", least=0)
+    values = np.asarray(eigenvalues, np.float64)
+    if parameters is not None:
+        check_count(parameters, "parameters", least=len(values))
+    edges = tuple(
+        n for n in (harmonic_count(d, degree), harmonic_count(d, degree + 1)) if n < len(values)
+    )
+    if not edges:
+        raise ValueError(
+            f"`eigenvalues` must be more than n_k = {harmonic_count(d, degree)}, the number of "
+            f"harmonics up to degree={degree}, got {len(values)}. Use more points."
+        )
+    beyond = (len(values) if parameters is None else parameters) - edges[-1]
+    gaps = tuple(float(values[n - 1] / max(values[n], 1e-300)) for n in edges)
+    tail = float(values[edges[-1] :].sum() / beyond)
+    return SpectralBlocks(edges, gaps, _largest_gaps(values, len(edges)), tail)
+
+
+def spectral_gap(eigenvalues: Float[np.ndarray, " p"]) -> int:
+    r"""After how many eigenvalues the largest gap is, in ratio.
+
+    $$\arg\max_{j \le p/2} \lambda_j / \lambda_{j+1}$$
+
+    among eigenvalues above 1e-10 of the largest. Past the first half of a spectrum of p points the
+    sample has too little to say.
+
+    Source: NB section 9, item 1.
+
+    Raises:
+        ValueError: there are fewer than two eigenvalues, or one is not finite.
+
+    Example:
+        >>> spectral_gap(np.array([5.0, 4.0, 0.3, 0.2, 0.1]))
+        2
+    """
+    values = np.asarray(eigenvalues, np.float64)
+    if values.ndim != 1 or len(values) < 2:
+        raise ValueError(
+            "`eigenvalues` must be at least two, for a gap between them, got "
+            f"eigenvalues.shape={values.shape}."
+        )
+    check_finite(values, "eigenvalues")
+    return _largest_gaps(values, 1)[0]
+
+
+def limit_eigenvalues(
+    activation: str | Activation, d: int, degree: int
+) -> Float64[np.ndarray, " q"]:
+    r"""Eigenvalues of the infinite-width tangent kernel on harmonics of degree 0 to `degree`.
+
+    $$\lambda_i = \frac{d}{N_i} \Big[ c_{i-1}^2 N_{i-1} \frac{i+d-3}{2i+d-4}
+    + c_{i+1}^2 N_{i+1} \frac{i+1}{2i+d} \Big]$$
+
+    with $c_l$ of $\sigma'$, for inputs uniform on the sphere of radius $\sqrt d$ and unit weights;
+    each has multiplicity $N_i$ (`special.harmonic_dimension`).
+
+    Source: NB-11, arXiv:2206.03688.
+
+    Raises:
+        ValueError: `d` is below 3 or `degree` negative.
+
+    Example:
+        >>> import unlazy as ul
+        >>> print(limit_eigenvalues(ul.activation("sigmoid", shift=1.5), 30, 2))
+        [0.00424551 0.02203157 0.00026715]
+    """
+    check_count(d, "d", least=3)
+    check_count(degree, "degree", least=0)
+    energy = gegenbauer_coefficients(as_activation(activation), d, degree + 1, 1) ** 2
+    i = np.arange(degree + 1)
+    above = energy[1:] * (i + 1) / (2 * i + d)
+    below = np.zeros(degree + 1)
+    below[1:] = energy[:-2] * (i[1:] + d - 3) / (2 * i[1:] + d - 4)
+    return d * (below + above) / [float(harmonic_dimension(d, k)) for k in range(degree + 1)]
+
+
+def _largest_gaps(values: Float64[np.ndarray, " p"], count: int) -> tuple[int, ...]:
+    kept = max(2, int(np.sum(values > _NOTHING * values[0])))
+    head = values[: min(kept, len(values) // 2 + 1)]
+    ratios = head[:-1] / np.maximum(head[1:], 1e-300)
+    return tuple(sorted((np.argsort(-ratios, kind="stable")[:count] + 1).tolist()))

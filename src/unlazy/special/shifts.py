@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Zonal coefficients of an activation's derivatives, and shifts at which none needed vanishes."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Array, Float64
+
+from unlazy.checks import check_count, check_positive
+from unlazy.special.harmonics import harmonic_dimension
+from unlazy.special.sphere_quadrature import funk_hecke
+
+# Shifts tried beside the present one: of those that serve as well the smallest, and then positive.
+_CANDIDATES = np.array(sorted(np.arange(-12, 13) / 4, key=lambda b: (abs(b), -b)))
+_TINY = 1e-300
+_VANISHES = 0.01  # of the root mean square of the derivative
+
+
+@runtime_checkable
+class Derivatives(Protocol):
+    """A function of one variable that knows its derivatives, as `unlazy.activation` makes them."""
+
+    def derivative(self, k: int) -> Callable[[Any], Any]:
+        """The k-th derivative, a function of an array."""
+        ...
+
+
+class Needed(NamedTuple):
+    """One coefficient that a construction divides by: of which derivative and of which degree."""
+
+    derivative: int
+    degree: int
+    value: float  # sqrt(N_l) c_l
+    relative: float  # its size over the root mean square of that derivative
+
+
+class ShiftReport(NamedTuple):
+    r"""Whether an activation can do what is asked of it, and at which further shift it could.
+
+    `suggested` is added to the shift that the activation has; it is 0 where nothing vanishes, and
+    None where no shift helps.
+    """
+
+    needed: tuple[Needed, ...]
+    vanishing: tuple[Needed, ...]
+    suggested: float | None
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether no needed coefficient vanishes."""
+        return not self.vanishing
+
+
+def gegenbauer_coefficients(
+    activation: Derivatives,
+    d: int,
+    degree: int,
+    derivative: int = 0,
+    *,
+    scale: int | float | None = None,
+) -> Float64[np.ndarray, " q"]:
+    r"""Coefficients of a derivative of an activation in the normalised Gegenbauer polynomials.
+
+    $$\hat c_l = \sqrt{N(d, l)}\; \mathbb E[\sigma^{(j)}(r t)\, P_l(t)], \qquad
+    \sum_l \hat c_l^2 = \mathbb E\, \sigma^{(j)}(r t)^2$$
+
+    for t a coordinate of a uniform unit vector and $r = \sqrt d$, so that $r t = w^\top x$ for a
+    unit w and an input x of norm $\sqrt d$. Divide by $\sqrt{N(d, l)}$
+    (`harmonic_dimension`) for the Funk-Hecke coefficient $c_l$ itself.
+
+    Source: NB-10, arXiv:2206.03688.
+
+    Args:
+        activation: with exact derivatives, such as `unlazy.activation("sigmoid", shift=1.5)`. A
+            kink of the derivative away from 0 costs digits.
+        d: dimension of the space, at least 2.
+        degree: the highest.
+        derivative: j.
+        scale: r; the square root of d when None.
+
+    Returns:
+        The coefficients for l = 0 to `degree`, each right to about 1e-16 times the root mean
+        square of the derivative.
+
+    Raises:
+        ValueError: `d` is below 2, `degree` or `derivative` negative, or the derivative does not
+            exist.
+
+    Example:
+        >>> import unlazy as ul
+        >>> sigma = ul.activation("sigmoid", shift=1.5)
+        >>> print(gegenbauer_coefficients(sigma, 30, 3, derivative=1).round(6))
+        [ 0.14842   0.065158 -0.006989 -0.017779]
+    """
+    check_count(d, "d", least=2)
+    check_count(degree, "degree", least=0)
+    return _normalized(activation.derivative(derivative), d, degree, _radius(d, scale))
+
+
+def generic_shift(
+    activation: Derivatives,
+    d: int,
+    degree: int,
+    *,
+    derivatives: tuple[int, ...] = (1, 2),
+    scale: int | float | None = None,
+) -> ShiftReport:
+    r"""Check the coefficients that low-degree plus sparse learning divides by; suggest a shift.
+
+    The linear term learns harmonics of degree at most k through $\hat c_l(\sigma')$, l < k and
+    l = 1 (constants); the quadratic term builds $(\beta^\top x)^{k+1}$ through
+    $\hat c_l(\sigma'')$ for l = k-1, k-3, ... A coefficient below a hundredth of the root mean
+    square of its derivative counts as vanishing. The suggested shift, of multiples of 1/4 up to 3,
+    makes the smallest needed coefficient largest, each relative to the largest root mean square
+    that its derivative has at any of these shifts.
+
+    Source: NB-40 and Assumption 3 of arXiv:2206.03688, as reconstructed in NB section 8, item 7.
+
+    Args:
+        activation: with exact derivatives.
+        d: dimension of the space, at least 2.
+        degree: k.
+        derivatives: 1 for what the linear term needs, 2 for what the quadratic one needs.
+        scale: r of `gegenbauer_coefficients`.
+
+    Raises:
+        ValueError: `d` is below 2, `degree` negative, `derivatives` other than 1 and 2, or the
+            activation has no second derivative.
+
+    Example:
+        >>> import unlazy as ul
+        >>> report = generic_shift(ul.activation("sigmoid"), 30, degree=1)
+        >>> [(lost.derivative, lost.degree) for lost in report.vanishing]  # s' is even, s'' odd
+        [(1, 1), (2, 0)]
+        >>> report.suggested
+        1.75
+    """
+    check_count(d, "d", least=2)
+    check_count(degree, "degree", least=0)
+    if not derivatives or not set(derivatives) <= {1, 2}:
+        raise ValueError(f"`derivatives` must be of 1 and 2, got derivatives={derivatives}.")
+    radius = _radius(d, scale)
+    wanted = {1: sorted({*range(degree), 1}), 2: list(range(degree - 1, -1, -2))}
+    wanted = {j: wanted[j] for j in derivatives}
+    values, sizes = _at_shifts(activation, d, wanted, radius, [0.0])
+    needed = tuple(
+        Needed(j, l, float(value[0]), float(abs(value[0]) / max(sizes[j][0], _TINY)))
+        for (j, l), value in values.items()
+    )
+    vanishing = tuple(one for one in needed if one.relative < _VANISHES)
+    if not vanishing:
+        return ShiftReport(needed, (), 0.0)
+    tried = _at_shifts(activation, d, wanted, radius, _CANDIDATES)
+    return ShiftReport(needed, vanishing, _best(*tried))
+
+
+def _radius(d: int, scale: int | float | None) -> float:
+    if scale is None:
+        return math.sqrt(d)
+    check_positive(scale, "scale")
+    return float(scale)
+
+
+def _normalized(function: Callable[[Array], Array], d: int, degree: int, radius: float):
+    sizes = np.sqrt([float(harmonic_dimension(d, l)) for l in range(degree + 1)])
+    return sizes * funk_hecke(function, d, degree, scale=radius)
+
+
+def _best(values, sizes) -> float | None:
+    """The candidate whose smallest needed coefficient is largest, if one has none that vanishes."""
+    relative = [np.abs(v) / np.maximum(sizes[j], _TINY) for (j, _), v in values.items()]
+    absolute = [np.abs(v) / max(sizes[j].max(), _TINY) for (j, _), v in values.items()]
+    score = np.where(np.min(relative, axis=0) < _VANISHES, 0.0, np.min(absolute, axis=0))
+    # Rounded, so that of b and -b for an odd activation it is not rounding that chooses.
+    return float(_CANDIDATES[np.argmax(score.round(9))]) if score.max() > 0 else None
+
+
+def _at_shifts(activation, d, wanted, radius, shifts):
+    """The wanted coefficients and the root mean squares at every shift."""
+    values, sizes = {}, {}
+    for j, degrees in wanted.items():
+        if not degrees:
+            continue
+        function, last = activation.derivative(j), max(degrees)
+        rows = [_normalized(_moved(function, b), d, last, radius) for b in shifts]
+        squares = [funk_hecke(_squared(_moved(function, b)), d, 0, scale=radius) for b in shifts]
+        sizes[j] = np.sqrt(np.maximum(np.concatenate(squares), 0.0))
+        values.update({(j, l): np.array([row[l] for row in rows]) for l in degrees})
+    return values, sizes
+
+
+def _moved(function: Callable[[Array], Array], shift: float) -> Callable[[Array], Array]:
+    return lambda z: function(z - float(shift))
+
+
+def _squared(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda z: function(z) ** 2
