@@ -9,6 +9,10 @@ import importlib
 from unlazy.experiments import Experiment
 
 _FIGURES = (
+    "allenzhu_li2019/certificates",
+    "allenzhu_li2019/figure2",
+    "allenzhu_li2019/figure3",
+    "allenzhu_li2019/figure4",
     "allenzhu_li_liang2019/figure1",
     "allenzhu_li_liang2019/figure2",
     "allenzhu_li_liang2019/figure3",
@@ -18,6 +22,9 @@ _FIGURES = (
     "bai_lee2020/extraction",
     "bai_lee2020/landscape",
     "bai_lee2020/sample_complexity",
+    "nichani2022/appendix_g",
+    "nichani2022/figure1",
+    "nichani2022/figure2",
 )
 
 
