@@ -91,6 +91,7 @@ def check_rates(rows, widths):
     return slopes
 
 
+@pytest.mark.slow
 def test_the_good_solution_has_the_recorded_numbers_and_rates():
     widths = (1000, 4000)
     check_rates([check_row(10, 200, m, 400, 1) for m in widths], widths)

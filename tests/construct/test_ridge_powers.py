@@ -200,6 +200,7 @@ def test_the_factor_two_is_the_right_one():
     np.testing.assert_allclose(measured, [0.251, 0.502, 1.004, 2.008], rtol=0.03)
 
 
+@pytest.mark.slow
 def test_two_xor_has_the_tabulated_errors_and_exactly_eight_pi():
     # BL-38, d = 20 on the cube, 5 starts: rms errors .263 .136 .061 .032 .015, within 25%.
     d, widths = 20, (64, 256, 1024, 4096, 16384)

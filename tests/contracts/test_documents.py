@@ -13,9 +13,15 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name
-)
+SLOW = "good-directions.md"  # trains a network
+EXAMPLES = [
+    pytest.param(page, id=page.name, marks=pytest.mark.slow if page.name == SLOW else ())
+    for page in PAGES
+    if BLOCK.search(page.read_text())
+]
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
 def test_every_example_runs(page):
     namespace: dict[str, object] = {}
     with (

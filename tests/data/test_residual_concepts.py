@@ -78,6 +78,7 @@ def test_the_hard_instance_is_a_concept_of_low_complexity(k):
     assert concept.complexity(constant=1.0).base.c_s == pytest.approx(2 * math.sqrt(2 * d / k))
 
 
+@pytest.mark.slow
 def test_factors_of_a_large_hard_instance_stay_below_one():
     # From k = 11 on the outer coefficient of RN-16 exceeds 1 and is part of the function.
     d = k = 11

@@ -16,6 +16,11 @@ from unlazy.kernels import nngp, ntk, relu_gram
 TRAINED = ("all", "hidden", "last")
 
 
+def slow(*values):
+    """Quadrature compiles for seconds."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def rows(n=7, d=4, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, d)) * rng.uniform(0.3, 2.0, (n, 1))
@@ -62,6 +67,7 @@ def empirical(activation, depth, wv, bv, x, *, width, networks, key):
     return np.asarray(jax.lax.map(one, jr.split(key, networks)), np.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("activation", "depth"), [("relu", 1), ("relu", 2), ("erf", 2), ("tanh", 2), ("gelu", 1)]
 )
@@ -104,7 +110,7 @@ def test_hidden_layer_of_one_relu_layer_is_relu_gram_up_to_scale(weight_variance
         )
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("activation", ["relu", slow("tanh")])
 def test_all_is_hidden_plus_last_and_last_is_nngp(activation):
     options = {"depth": 2, "activation": activation, "bias_variance": 0.2}
     x = rows()
@@ -186,7 +192,7 @@ def test_series_agrees_with_two_dimensional_gauss_hermite():
 
 
 @pytest.mark.parametrize(
-    ("activation", "n"), [("relu", 1), ("relu", 300), ("erf", 130), ("erf", 300), ("tanh", 300)]
+    ("activation", "n"), [("relu", 1), ("relu", 300), ("erf", 130), ("erf", 300), slow("tanh", 300)]
 )
 def test_matrix_is_symmetric_to_the_last_bit_and_equals_the_cross_kernel(activation, n, getkey):
     x = np.asarray(sphere(n, 6, key=getkey()))
@@ -266,7 +272,7 @@ def test_zero_rows_need_a_bias():
         ntk(x)
 
 
-@pytest.mark.parametrize("activation", ["relu", "erf", "tanh"])
+@pytest.mark.parametrize("activation", ["relu", "erf", slow("tanh")])
 def test_float32_agrees_with_float64_to_its_precision(activation):
     x, options = rows(20) / 2, {"activation": activation, "depth": 2}
     single = ntk(x, dtype="float32", **options)
@@ -275,7 +281,7 @@ def test_float32_agrees_with_float64_to_its_precision(activation):
     np.testing.assert_allclose(np.asarray(single), double, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("activation", ["relu", slow("tanh")])
 def test_jit_and_gradient_agree_with_the_plain_call(activation, x64):
     x, direction = jnp.asarray(rows()), jnp.asarray(rows(seed=3))
 

@@ -114,6 +114,7 @@ def test_finite_width_kernel_is_that_of_the_explicit_features(order):
     np.testing.assert_array_equal(K, np.asarray(K).T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "limit"), [(1, relu3_tangent), (2, relu3_quadratic)])
 def test_finite_width_tends_to_the_limit_like_the_root_of_the_width(order, limit):
     # Mean over 8 starts of the relative error at four widths; the slope is -1/2, and its standard

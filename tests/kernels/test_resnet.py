@@ -21,6 +21,7 @@ def out(params, x):
     return A @ h1 + A @ jax.nn.relu(V @ jnp.append(A @ h1, 1.0))
 
 
+@pytest.mark.slow
 def test_finite_networks_converge_to_it(getkey):
     # RN-19. Means over 100 networks of width 2000; 4 standard errors over 12 entries: a fresh seed
     # fails with probability at most 0.002. The bias is of order 1/2000.

@@ -82,6 +82,7 @@ def test_the_inequality_holds_with_room_to_spare_for_wider_networks():
     assert min(values) == pytest.approx(-20, abs=5)
 
 
+@pytest.mark.slow
 def test_the_mean_over_signs_is_that_of_all_of_them(x64):
     risk, best = small()
     W = jr.normal(jr.key(1), (8, 4))

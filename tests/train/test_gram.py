@@ -52,6 +52,7 @@ def test_records_and_stop_rules_are_those_of_fit(getkey):
     assert history.records["moved"][-1] == pytest.approx(moved, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_real_mnist_follows_the_prediction_as_measured(real_data):
     # AR-49: n = 200, m = 4000, kappa = 1, antisymmetric, 300 steps. One seed varies by a factor of
     # 3, so the tolerance is 0.02 for true labels, and the rest is ordered.

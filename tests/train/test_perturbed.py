@@ -77,6 +77,7 @@ def test_the_time_to_leave_is_the_logarithm_of_the_kick_over_the_rate_of_growth(
     assert taken == pytest.approx(expected, abs=2)
 
 
+@pytest.mark.slow
 def test_the_time_to_leave_grows_like_the_inverse_curvature():
     """tau ~ log(1/r) / (lr gamma): slope -1 over four curvatures, with its standard error."""
     curvatures, times = np.array([0.1, 0.2, 0.4, 0.8]), []

@@ -44,6 +44,7 @@ def test_a_convex_quadratic_ends_at_its_solution_for_any_scale(x64, getkey):
         np.testing.assert_allclose(history.params, exact, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_it_fits_the_quadratic_model_to_a_certified_minimum(x64):
     """BL-31: V = m^(1/4) W, memory 20, from 0.3 m^(-1/4) N(0, I) / sqrt(d)."""
     d, m, n = 6, 32, 100

@@ -67,6 +67,7 @@ class HardInstance:
         return np.mean(np.sum((np.asarray(out1) - self.target.base(self.x)) ** 2, axis=1))
 
 
+@pytest.mark.slow
 def test_composite_signal_is_learnt_on_the_hard_instance():
     # RN-59, (0.1, 0.1), in units of alpha^2: .375 at T = 2000, .038 at 4000, .007 at 20000; three
     # of our seeds gave .25 to .29, .030 to .040 and .006 to .007. Learning F alone leaves 3.

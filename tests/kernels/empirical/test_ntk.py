@@ -148,6 +148,7 @@ def test_two_layer_kernel_is_the_hadamard_product_of_two_gram_matrices(activatio
     assert_close(empirical_ntk_traced(net, params, x, trained="last"), last @ last.T / 300, 1e-14)
 
 
+@pytest.mark.slow
 def test_wide_two_layer_kernel_tends_to_its_limit_like_one_over_root_width():
     # AR-44. The squared error has mean V/m exactly: over 8 draws of 400 entries its root varies
     # by about 10 %, the slope over a factor 64 in width by 0.03; failure below 1e-3.

@@ -73,6 +73,7 @@ def test_cross_terms_have_the_measured_size_and_exponents(power, first, second):
     np.testing.assert_allclose(exponents, [0.0, -0.5] if power == 0 else [-0.25, -0.25], atol=0.15)
 
 
+@pytest.mark.slow
 def test_signs_couple_the_network_to_its_quadratic_part():
     # LG-31: measured, m = 128 and 2048: signal 0.37..0.42, error 0.28 and 0.14, without signs 0.77
     # and 1.63. Root mean square over four seeds of 20 signs each.
@@ -92,6 +93,7 @@ def test_signs_couple_the_network_to_its_quadratic_part():
     assert rows[2048][2] > 1.3 * rows[128][2]
 
 
+@pytest.mark.slow
 def test_smoothed_network_leaves_its_pseudo_network_at_second_order(x64):
     # LG-32: m = 100: mean |P - P'| 3.24e-3, 3.71e-4, 4.44e-5, 3.74e-6 at eta = .1, .03, .01, .003.
     # 1200 draws: the standard error of a mean is about 6 % of it; a new network moves it by 40 %.
@@ -119,6 +121,7 @@ def test_smoothed_network_leaves_its_pseudo_network_at_second_order(x64):
     np.testing.assert_allclose(exponents[1:], 2.0, atol=0.25)
 
 
+@pytest.mark.slow
 def test_a_good_pseudo_network_is_a_direction_of_negative_curvature():
     # LG-33: m = 256, N = 100, target sin(3 x1) cos(2 x2): change / eta = -0.463 .. -0.493, constant
     # in eta, and <L', G*> = -0.862. Here 150 pairs of +-Sigma.

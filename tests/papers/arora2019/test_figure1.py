@@ -67,6 +67,7 @@ def test_curves_start_at_the_labels_and_at_the_prediction(smoke):
         assert training.arrays["movement"] > 0
 
 
+@pytest.mark.slow
 def test_a_wider_network_follows_the_prediction_more_closely():
     # AR-48: the deviation falls at least like m^(-1/2); a factor 64 in width must gain a factor 3.
     def deviation_at(width):

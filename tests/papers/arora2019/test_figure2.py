@@ -40,6 +40,7 @@ def test_the_measure_of_true_labels_is_the_label_complexity():
     assert result.arrays["label_complexity"] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_real_mnist_reproduces_the_table_of_the_infinitely_wide_network(real_data):
     # AR-81, MNIST n = 2000, 1000 test images. True labels have no randomness but the subset. The
     # others have: the error of 1000 test images has a standard error of 0.016, ours and theirs,

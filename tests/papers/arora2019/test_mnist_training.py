@@ -28,6 +28,9 @@ class Run(NamedTuple):
     outputs: np.ndarray
 
 
+pytestmark = pytest.mark.slow  # networks trained on MNIST
+
+
 @functools.cache
 def task():
     return data.load("mnist", classes=(0, 1), n_train=N, n_test=1, key=jax.random.key(0))
@@ -59,7 +62,6 @@ def deviation(run, predicted):
     return np.max(np.abs(run.residual - predicted.residual(run.steps))) / math.sqrt(N)
 
 
-@pytest.mark.slow
 def test_two_sources_of_error_are_told_apart(real_data):
     # AR-50 at m = 2000, one seed of its three and three of its five scales.
     x, y = task().x_train, task().y_train
@@ -108,7 +110,6 @@ def test_movement_is_the_finite_step_formula(real_data):
     assert gaps[1] < 0.02
 
 
-@pytest.mark.slow
 def test_outside_of_the_lazy_regime_the_movement_exceeds_the_label_energy(real_data):
     # AR-62: kappa = .01, m = 1000, plain init, 2500 steps: 7.18 against 6.58.
     run = trained(1000, 0.01, "gaussian", 2500)

@@ -20,6 +20,7 @@ def mnist(n):
     return x / np.linalg.norm(x, axis=1, keepdims=True), np.asarray(task.y_train, np.float64)
 
 
+@pytest.mark.slow
 def test_in_float32_the_diagonal_is_what_matters(real_data):
     # AR-54, n = 500: clipped only 2e-4, diagonal fixed at most 7.1e-6.
     x, y = mnist(500)
@@ -46,6 +47,7 @@ def test_inputs_of_few_bits_cost_a_part_in_a_thousand(bits, least, most, real_da
     assert least < error < most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [1e-3, 1e-4])
 def test_near_duplicates_break_float32_but_not_silently(eps, real_data):
     # AR-54: 50 copies of rows at distance eps. Opposite labels cost 628226 at eps = 1e-3, 6.28e6 at

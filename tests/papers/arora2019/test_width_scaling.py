@@ -69,6 +69,7 @@ def exponent(values):
     return coefficients[0], math.sqrt(covariance[0, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "low", "high"),
     [  # measured in AR-48: -.62, -.51, -.255, -.62, -.63, -.494
@@ -109,6 +110,7 @@ def test_at_a_small_initialisation_the_exponents_have_not_settled():
     assert means["contraction"].max() <= 1 - flow.learning_rate * lam0 / 2
 
 
+@pytest.mark.slow
 def test_perturbations_have_the_measured_size(table):
     # AR-48 at m = 256 and 16384, on other inputs: within a factor 2.
     _, means = table
@@ -124,6 +126,7 @@ def test_perturbations_have_the_measured_size(table):
         assert np.all((ratio > 0.5) & (ratio < 2)), name
 
 
+@pytest.mark.slow
 def test_the_bounds_of_the_paper_hold_and_are_loose(table):
     # C.1 is about 43 times the largest movement; the loss contracts as Theorem 3.1 says.
     flow, means = table
@@ -140,6 +143,7 @@ def test_the_bounds_of_the_paper_hold_and_are_loose(table):
     assert means["contraction"].max() <= 1 - flow.learning_rate * lam0 / 2
 
 
+@pytest.mark.slow
 def test_the_drift_of_the_features_is_the_share_of_flips():
     # AR-20, from the explicit features.
     x, _ = inputs()
