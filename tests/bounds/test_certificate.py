@@ -30,6 +30,7 @@ def cases():
     yield "n = 10, labels of .01", ten, 0.01 * signs, 200_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("x", "y", "m"), [pytest.param(*case[1:], id=case[0]) for case in cases()])
 def test_what_is_certified_happens(x, y, m, x64):
     # AR-61: the contraction at every step, the movement below R, the deviation below its bound.

@@ -23,6 +23,7 @@ def problem(d=4, m=20, n=30, seed=0):
     return net, net.init(key=keys[0]), jr.normal(keys[2], (m, d)), x
 
 
+@pytest.mark.slow
 def test_every_term_is_its_formula():
     net, params, W, x = problem()
     found = generalization_diagnostic(net, params, W, x, **KEPT, draws=50, key=jr.key(3))

@@ -128,6 +128,7 @@ def test_arctan_costs_what_the_table_says(b, measured, sharp, series, closed):
     assert cost(on_sphere(400, 10), function) == pytest.approx(measured, rel=0.05)
 
 
+@pytest.mark.slow
 def test_constants_cost_at_most_the_square_root_of_the_dimension():
     # AR-57: 6.88 / 7.61 / 7.71 for n = 50 / 200 / 800.
     x, one = on_sphere(800, 10), Constant(1.0, d=10)

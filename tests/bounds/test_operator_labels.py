@@ -17,6 +17,7 @@ def sample(n=64, d=8, seed=0):
     return x / np.linalg.norm(x, axis=1, keepdims=True), rng.choice([-1.0, 1.0], (n, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_an_operator_costs_what_its_matrix_costs(memory):
     x, y = sample()

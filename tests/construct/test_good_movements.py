@@ -106,6 +106,7 @@ def test_the_whole_table_of_the_good_solution(d, n):
     assert slopes["signed"] == pytest.approx(-0.5, abs=0.35)
 
 
+@pytest.mark.slow
 def test_parts_and_signs_add_up_and_the_best_draw_is_kept():
     geometry, target, best = build(10, 200, 1000, 0, 400, draws=8)
     assert isinstance(geometry.projector, SampleProjector)

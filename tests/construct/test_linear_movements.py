@@ -43,6 +43,7 @@ def test_the_regression_is_the_pseudo_inverse_of_the_leading_features():
     assert fit.mean_square == pytest.approx(np.mean((outputs - x[:, 0] + 1) ** 2), rel=1e-7)
 
 
+@pytest.mark.slow
 def test_the_movement_lies_in_the_leading_directions_of_every_covariance():
     net, params, x = problem(5, 40, 100)
     for geometry in (
@@ -56,6 +57,7 @@ def test_the_movement_lies_in_the_leading_directions_of_every_covariance():
         assert fit.mean_square < 0.05
 
 
+@pytest.mark.slow
 def test_the_squared_norm_is_the_energy_of_the_target_in_the_limit_kernel():
     # sum of E f_l^2 / lambda_l over degrees, 1/lambda_1 + 1/lambda_0 for x_1 - 1: 262 to 267 in
     # NB-42's and NB-41's tables at d = 10.

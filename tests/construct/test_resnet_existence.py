@@ -120,6 +120,7 @@ def test_a_mean_over_random_weights_is_the_function():
     assert hermite(np.zeros(()), 0)[0] == 1
 
 
+@pytest.mark.slow
 def test_linear_parts_approach_the_signals_like_the_root_of_the_width():
     # RN-72: F .128, .062, .025; alpha G .020 falling; exponent about -1/2 (three draws).
     base = [rms(m, "base_error") for m in WIDTHS]
@@ -181,6 +182,7 @@ def test_outputs_are_those_of_the_moved_network():
     assert math.isnan(without.error)
 
 
+@pytest.mark.slow
 def test_descent_makes_progress_up_to_an_error_term():
     # RN-58: <grad, theta - theta*> = <y - out, H - out + Err> with the f + g of RN-27 on the right,
     # hence at least |H - out|^2/2 - 2 |Err|^2; y = H, at the point (.7 W*, .5 V*).

@@ -105,6 +105,7 @@ def test_a_wide_network_is_the_product_of_its_parts():
     assert information.scale == pytest.approx(7.09 / (0.5 * math.sqrt(0.6)), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_smaller_networks_are_worse_as_recorded():
     # LG-45, (250, 1e4): slope error .43, network error .34, correlation .53, on four starts. Here
     # eight, of which each number is within a factor of two; less variance gives less error.

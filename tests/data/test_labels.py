@@ -45,6 +45,7 @@ def test_a_larger_fraction_adds_to_the_fresh_labels_of_a_smaller_one(getkey):
     assert set(np.flatnonzero(few == -1)) < set(np.flatnonzero(more == -1))
 
 
+@pytest.mark.slow
 def test_every_label_is_as_likely_to_change(getkey):
     """With 3 of 10 drawn again each changes with probability 0.15, and 3 at once in an eighth.
 

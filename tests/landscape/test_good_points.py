@@ -122,6 +122,7 @@ def test_movements_that_would_broadcast_are_refused(no_shape_checker):
         good_landscape(risk, W, W[:1], W)
 
 
+@pytest.mark.slow
 def test_directions_of_the_whole_sphere_need_draws():
     risk, best = setting(8, d=4, n=12, covariance="exact")
     W = jnp.zeros((8, 4))

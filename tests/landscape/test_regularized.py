@@ -55,6 +55,7 @@ def naive_outputs(risk, W, *, network):
     return (first * Z + first * (1 - 2 * s(H)) * Z**2 / 2) @ a / math.sqrt(M)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [False, True])
 def test_the_risk_is_its_formula(network, x64):
     risk, W, _ = problem(network=network)

@@ -104,6 +104,7 @@ def test_an_epoch_of_mini_batches_sees_every_sample_once(getkey):
     assert not np.array_equal(seen[5] - seen[4], seen[1])
 
 
+@pytest.mark.slow
 def test_same_key_same_run_other_key_other_run(problem):
     net, params, x, y = problem
 

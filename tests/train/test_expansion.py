@@ -91,6 +91,7 @@ def short():
         return problem, runs_of(problem)
 
 
+@pytest.mark.slow
 def test_every_lane_follows_the_gradient_of_its_own_penalised_loss(short, x64):
     (params, train, _, unlabelled), runs = short
     starts = runs_of(short[0], steps=0).W
@@ -143,6 +144,7 @@ def test_curves_begin_at_the_start_and_end_at_the_end(short):
     assert not runs.diverged.any()
 
 
+@pytest.mark.slow
 def test_float32_training_stays_near_float64(short):
     rounded = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float32), short[0])
     runs = runs_of(rounded)
@@ -176,6 +178,12 @@ def test_a_lane_that_diverges_is_marked_and_leaves_the_others_alone():
     np.testing.assert_array_equal(runs.diverged, [[False, False, False, True]] * 2)
     assert np.isinf(runs.train[:, 3, -1]).all()
     assert np.isfinite(runs.train[:, :3]).all()
+    params, train, *_ = drawn()
+    settings = [ExpansionSetting(), ExpansionSetting(lam3=1e6)]
+    alone = runs_of((params, train, None, None), settings, 40)
+    np.testing.assert_array_equal(alone.diverged, [[False, True]] * 2)
+    assert np.isnan(alone.test).all()  # there is none, diverged or not
+    assert np.isnan(alone.r1).all()
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_real_mnist_follows_the_prediction_as_measured(real_data):
     assert true < random < worst
 
 
+@pytest.mark.slow
 def test_step_counts_on_real_mnist_are_those_of_the_table(real_data):
     # AR-80, n = 1000: steps to 10% and 1% of the loss, within 2%.
     task = data.load("mnist", classes=(0, 1), n_train=1000, n_test=1, key=jax.random.key(0))

@@ -14,6 +14,7 @@ def rosenbrock(w, data):
     return (1 - w[0]) ** 2 + data * (w[1] - w[0] ** 2) ** 2
 
 
+@pytest.mark.slow
 def test_the_valley_is_followed_to_its_minimum(x64):
     start = jnp.array([-1.2, 1.0])
     history = lbfgs(rosenbrock, start, jnp.asarray(100.0), steps=100, tolerance=1e-8)
@@ -62,6 +63,7 @@ def test_it_fits_the_quadratic_model_to_a_certified_minimum(x64):
     assert found.gradient_norm * m**-0.25 <= 1e-6 * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_records_and_float32_and_frozen_parameters():
     net = TwoLayer(3, 8, "tanh")
     params = net.init(key=jr.key(0))

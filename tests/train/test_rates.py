@@ -47,6 +47,7 @@ def test_linear_descent_converges_just_below_the_limit_and_diverges_just_above(l
     assert last(1.02)[1] > 1e6 * start
 
 
+@pytest.mark.slow
 def test_the_limit_at_the_reduced_size_lies_where_it_was_found():
     # NB-20: d = 30, n = 164, m = 1000, b = 1.5: lambda_max = 0.0427, 20 converged and 40 diverged.
     net = TwoLayer(30, 1000, activation("sigmoid", shift=1.5), init="sphere")

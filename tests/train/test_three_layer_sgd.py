@@ -181,6 +181,7 @@ def test_averaging_over_signs_leaves_only_even_terms(getkey):
     assert float(jnp.max(jnp.abs(one.W))) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_run_is_a_function_of_its_key_and_tells_its_progress(getkey):
     net, params, data = small(getkey, outputs=2)
     seen = []

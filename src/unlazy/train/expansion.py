@@ -197,7 +197,8 @@ def _runs(steps: np.ndarray, curves: np.ndarray, W: Array) -> ExpansionRuns:
     by_lane = {name: np.moveaxis(curves[:, i], 0, -1) for i, name in enumerate(MEASURES)}
     bad = ~np.isfinite(by_lane["train"])
     for name, values in by_lane.items():
-        by_lane[name] = np.where(bad, np.inf, values).astype(values.dtype)
+        if not np.isnan(values[..., 0]).all():  # nan from the start on: there is no such set
+            by_lane[name] = np.where(bad, np.inf, values).astype(values.dtype)
     return ExpansionRuns(steps=steps, W=W, diverged=np.asarray(bad.any(axis=-1)), **by_lane)
 
 

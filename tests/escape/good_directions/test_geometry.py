@@ -116,6 +116,7 @@ def test_r3_through_unlabeled_points_and_its_gradient(x64, getkey):
         np.testing.assert_allclose(np.ravel(gradient), formula, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_exact_directions_are_those_of_the_covariance(x64, getkey):
     d, m = 5, 24
     net, params, x, W = problem(d, m, 30, key=getkey())
@@ -312,5 +313,8 @@ def test_bad_input_is_named(getkey, no_shape_checker):
         directions(net, params, x[:1])
     with pytest.raises(ValueError, match=r"with a of shape \(8,\), got params.a.shape=\(1,\)"):
         directions(net, TwoLayerParams(W=params.W, a=params.a[:1]), x, degree=1)
+    wide = TwoLayer(5, 2000, SIGMOID, init="sphere")
+    with pytest.raises(ValueError, match=r"`rank` or `degree` must be given .* 5000 dir"):
+        directions(wide, wide.init(key=getkey()), x, covariance="exact")
     with pytest.raises(ValueError, match=r"`params\.W` must be finite"):
         directions(net, TwoLayerParams(W=params.W * jnp.nan, a=params.a), x, degree=1)

@@ -90,6 +90,7 @@ def test_half_precision_parameters_are_contracted_in_float32():
     assert float(K[0, 0]) == 300  # a bfloat16 sum would stop at 256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "implementation", "memory"),
     [

@@ -37,6 +37,7 @@ def start(m, seed):
     return net, net.init(key=jr.key(seed)), data.sphere(1, 4, key=jr.key(1000 + seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("power", "first", "second"),
     [(0.0, (0.35, 0.43), (0.040, 0.012)), (0.25, (0.104, 0.064), (0.136, 0.078))],
@@ -173,6 +174,7 @@ def fitted_pseudo_network(net, params, x, target):
     return Movement(*jax.tree.leaves(free)), output(free)
 
 
+@pytest.mark.slow
 def test_a_random_step_that_descends_certifies_negative_curvature(x64):
     # LG-34: e = 1.4901 and the least eigenvalue -2.9801 = -2 e, at eta -> 0.
     def f(v):

@@ -66,6 +66,7 @@ def test_near_duplicates_break_float32_but_not_silently(eps, real_data):
         label_energy(relu_gram(rows, dtype="float32"), opposite)
 
 
+@pytest.mark.slow
 def test_the_smallest_eigenvalue_varies_little_over_subsets(real_data):
     # AR-64, n = 300, 20 subsets: min .0258, median .0315, max .0342.
     x, _ = mnist(2000)

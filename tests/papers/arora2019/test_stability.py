@@ -28,6 +28,7 @@ def trained(task, factor, kappa):
     return np.sqrt(2 * history.loss), factor * last / lam_max
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1.9])
 def test_below_the_limit_the_residual_falls_at_every_step(factor, real_data):
     # CIFAR-10, pixels in [0, 1], n = 300, m = 1000, kappa = 1, plain init.

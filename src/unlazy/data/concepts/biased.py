@@ -16,6 +16,7 @@ from unlazy.data.concepts.functions import (
     Inputs,
     Outputs,
     as_series,
+    checked_products,
     columns,
     forms,
     on_rows,
@@ -70,13 +71,7 @@ class BiasedConcept(eqx.Module):
         w1: Float[Array | np.ndarray, "p d1"],
         w2: Float[Array | np.ndarray, "p d1"],
     ) -> None:
-        self.functions = tuple(as_series(function) for function in functions)
-        self.w1, self.w2 = unit_rows(w1, "w1"), unit_rows(w2, "w2")
-        if len(self.functions) != len(self.w1) or self.w1.shape != self.w2.shape:
-            raise ValueError(
-                "`functions`, `w1` and `w2` must be as many, got "
-                f"{len(self.functions)}, w1.shape={self.w1.shape} and w2.shape={self.w2.shape}."
-            )
+        self.functions, self.w1, self.w2 = checked_products(functions, w1, w2)
         self.a = np.atleast_2d(small_factors(a, len(self.functions)))
         for i, function in enumerate(self.functions):
             _check_odd(function, i)

@@ -2,6 +2,7 @@
 """The non-linear functions of a concept class, from names, activations or coefficients."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,6 +61,33 @@ def unit_rows(w: Float[Array | np.ndarray, "q d"], name: str) -> Float[np.ndarra
             "Put the norm into the function, whose argument can be scaled."
         )
     return w
+
+
+class Products(NamedTuple):
+    """Functions of one linear form, each times another form."""
+
+    functions: tuple[PowerSeries, ...]
+    w1: Float[np.ndarray, "p d"]
+    w2: Float[np.ndarray, "p d"]
+
+
+def checked_products(
+    functions: Sequence[Function],
+    w1: Float[Array | np.ndarray, "p d"],
+    w2: Float[Array | np.ndarray, "p d"],
+) -> Products:
+    """The terms of a concept, checked to be as many functions as directions, of unit norm."""
+    terms = Products(
+        tuple(as_series(function) for function in functions),
+        unit_rows(w1, "w1"),
+        unit_rows(w2, "w2"),
+    )
+    if len(terms.functions) != len(terms.w1) or terms.w1.shape != terms.w2.shape:
+        raise ValueError(
+            "`functions`, `w1` and `w2` must be as many, got "
+            f"{len(terms.functions)}, w1.shape={terms.w1.shape} and w2.shape={terms.w2.shape}."
+        )
+    return terms
 
 
 def small_factors(a: Float[Array | np.ndarray, "*c q"], terms: int) -> Float[np.ndarray, "*c q"]:

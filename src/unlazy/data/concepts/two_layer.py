@@ -15,12 +15,11 @@ from unlazy.data.concepts.functions import (
     Function,
     Inputs,
     Outputs,
-    as_series,
+    checked_products,
     columns,
     forms,
     on_rows,
     small_factors,
-    unit_rows,
 )
 from unlazy.special import PowerSeries, SeriesComplexity, series_complexity
 
@@ -62,13 +61,7 @@ class TwoLayerConcept(eqx.Module):
         w1: Float[Array | np.ndarray, "p d"],
         w2: Float[Array | np.ndarray, "p d"],
     ) -> None:
-        self.functions = tuple(as_series(function) for function in functions)
-        self.w1, self.w2 = unit_rows(w1, "w1"), unit_rows(w2, "w2")
-        if not len(self.functions) == len(self.w1) or self.w1.shape != self.w2.shape:
-            raise ValueError(
-                "`functions`, `w1` and `w2` must be as many, got "
-                f"{len(self.functions)}, w1.shape={self.w1.shape} and w2.shape={self.w2.shape}."
-            )
+        self.functions, self.w1, self.w2 = checked_products(functions, w1, w2)
         self.a = small_factors(a, len(self.functions))
 
     @classmethod

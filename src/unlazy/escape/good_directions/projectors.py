@@ -107,7 +107,12 @@ def decompose_sample(net: TwoLayer, params: TwoLayerParams, x: Any) -> Decomposi
 def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decomposition:
     """All eigenpairs of the covariance if it is small, else the leading ones."""
     h, d = covariance.units.shape
-    if h * d <= _DENSE or rank is None:
+    if h * d > _DENSE and rank is None:
+        raise ValueError(
+            f"`rank` or `degree` must be given for the exact covariance of more than {_DENSE} "
+            f"directions, got rank=None and {h * d} directions. Only the leading ones are computed."
+        )
+    if rank is None or h * d <= _DENSE:
         eigen = eigh(covariance.dense())
         return Decomposition(np.maximum(eigen.values, 0.0), eigen.vectors)
     with jax.enable_x64(True):

@@ -2,16 +2,15 @@
 """The data and the networks of Figures 2 and 3, each from a seed."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.random as jr
 from jaxtyping import PRNGKeyArray
 
 from unlazy import data
 from unlazy.data import ComposedParities
 from unlazy.nets import BiasedTwoLayer, ResNet3, ThreeLayer
-from unlazy.papers.grids.learner import Samples, Split
+from unlazy.papers.grids.learner import Keys, Samples, Split, keys_of
 
 _POOL = 8192  # training sets of all sizes up to this one are cut from one draw
 
@@ -35,17 +34,9 @@ class Task:
         return found
 
 
-class Keys(NamedTuple):
-    """The keys of one seed."""
-
-    train: PRNGKeyArray
-    validation: PRNGKeyArray
-    test: PRNGKeyArray
-    init: PRNGKeyArray
-
-
 def keys(seed: int) -> Keys:
-    return Keys(*jr.split(jr.fold_in(jr.key(1905), seed), 4))
+    """The keys of a seed of this paper."""
+    return keys_of(1905, seed)
 
 
 def draw(task: Task, *, seed: int, beta: float = 1.0) -> Split:

@@ -1,31 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data and the networks of the experiments, each from a seed."""
 
-from typing import NamedTuple
-
 import jax
-import jax.random as jr
 from jaxtyping import PRNGKeyArray
 
 from unlazy import data
 from unlazy.nets import BiasedTwoLayer, ThreeLayer
-from unlazy.papers.grids.learner import Samples, Split
+from unlazy.papers.grids.learner import Keys, Samples, Split, keys_of
 
 INPUTS = 4
 _POOL = 8192  # training sets of all sizes up to this one are cut from one draw
 
 
-class Keys(NamedTuple):
-    """The keys of one seed."""
-
-    train: PRNGKeyArray
-    validation: PRNGKeyArray
-    test: PRNGKeyArray
-    init: PRNGKeyArray
-
-
 def keys(seed: int) -> Keys:
-    return Keys(*jr.split(jr.fold_in(jr.key(1811), seed), 4))
+    """The keys of a seed of this paper."""
+    return keys_of(1811, seed)
 
 
 def draw(target: str, n: int, n_validation: int, n_test: int, *, seed: int) -> Split:

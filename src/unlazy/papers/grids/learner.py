@@ -30,6 +30,20 @@ class Split(NamedTuple):
     test: Samples
 
 
+class Keys(NamedTuple):
+    """The keys of one seed."""
+
+    train: PRNGKeyArray
+    validation: PRNGKeyArray
+    test: PRNGKeyArray
+    init: PRNGKeyArray
+
+
+def keys_of(paper: int, seed: int) -> Keys:
+    """Keys that differ between papers, each with a number of its own."""
+    return Keys(*jax.random.split(jax.random.fold_in(jax.random.key(paper), seed), 4))
+
+
 @dataclass(frozen=True)
 class MeanSquare:
     """The mean over samples of the squared error, summed over outputs, without a half."""
