@@ -108,13 +108,14 @@ def resnet3_gradient(
             f"`y` must have the shape of the network's outputs, {at.out.shape}, "
             f"got y.shape={jnp.shape(y)}."
         )
-    return _gradient(at, params.A, jnp.asarray(x), jnp.asarray(y))
+    return gradient_at(at, params.A, jnp.asarray(x), jnp.asarray(y))
 
 
 @jax.jit
-def _gradient(
+def gradient_at(
     at: ResNet3Patterns, A: Float[Array, "k m"], x: Float[Array, "n d"], y: Float[Array, "n k"]
 ) -> ResNet3Gradient:
+    """The same where the patterns and outputs are known already."""
     e = at.out - y
     back1 = at.first * _product("nr,nrs,sj->nj", e, at.M, A)
     back2 = at.second * _product("nr,rj->nj", e, A)

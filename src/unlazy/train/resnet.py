@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_name, check_positive
-from unlazy.nets import ResNet3, ResNet3Gradient, ResNet3Params, resnet3_gradient
+from unlazy.nets import ResNet3, ResNet3Gradient, ResNet3Params, resnet3_patterns
+from unlazy.nets.resnet_gradients import gradient_at
 from unlazy.train.history import History
 from unlazy.train.learner_data import Data, check_learner_data
 from unlazy.train.loop import Progress, Record, run_loop
@@ -71,15 +72,15 @@ class _Algorithm1:
         else:  # the loss after the last step is that of the last sample once more
             row = jnp.minimum(state.step, n - 1)[None]
         params, x, y = _moved(data.params, state.increment), data.x[row], data.y[row]
-        old, g = state.increment, resnet3_gradient(self.net, params, x, y)
+        at = resnet3_patterns(self.net, params, x)
+        old, g = state.increment, gradient_at(at, params.A, x, y)
         increment = ResNet3Gradient(
             W=old.W - data.rate_w * g.W,
             b1=old.b1 - data.rate_w * g.b1,
             V=old.V - data.rate_v * g.V,
             b2=old.b2 - data.rate_v * g.b2,
         )
-        loss = jnp.sum((self.net(params, x) - y) ** 2) / 2
-        return loss, _State(increment, state.step + 1)
+        return jnp.sum((at.out - y) ** 2) / 2, _State(increment, state.step + 1)
 
     def params(self, state: _State, data: _Data) -> _Now:
         return _Now(_moved(data.params, state.increment), state.increment, data)
@@ -161,6 +162,8 @@ def resnet_sgd(
     check_name(order, ["random", "sequential"], "order")
     check_positive(rate_w, "rate_w")
     check_positive(rate_v, "rate_v")
+    if record is not None and "risk" in record:
+        raise ValueError("`record` must not hold 'risk', which is recorded in any case.")
     x, y = check_learner_data(data, (net.outputs,), params.W.dtype)
     if order == "sequential" and x.shape[0] < steps:
         raise ValueError(

@@ -35,7 +35,8 @@ def smoke(tmp_path_factory):
 def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke):
     report, *_ = smoke
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
-    assert len(report.claims) == 5
+    # Nothing trained fits at this size, so the claim on the norms of fitted runs is left out.
+    assert len(report.claims) == 4
     assert all(path.stat().st_size > 1000 for path in report.figures)
 
 

@@ -20,8 +20,9 @@ from unlazy.papers.allenzhu_li2019.figure2.config import (
 )
 from unlazy.papers.allenzhu_li2019.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.figure2.run import run
-from unlazy.papers.allenzhu_li2019.linear_models import LIMITS, limit_model, ridge_table
+from unlazy.papers.allenzhu_li2019.linear_models import LIMITS, RIDGES, limit_model
 from unlazy.papers.allenzhu_li2019.samples import Task
+from unlazy.papers.grids.ridge import ridge_table
 
 QUICK = EXPERIMENT.preset("quick").config
 
@@ -168,7 +169,7 @@ def test_kernels_of_infinite_width_have_the_errors_on_record(n, captured, errors
     # RN-64 and RN-65, one seed each and other samples: a tenth.
     split = samples.draw(Task(n, 16, n_validation=10, n_test=4000), seed=0)
     for name, error in errors.items():
-        found = ridge_table([limit_model(name, split)], [split], (0,))["test"]
+        found = ridge_table([limit_model(name, split)], [split], (0,), RIDGES)["test"]
         assert found.min() == pytest.approx(error, rel=0.1)
     certificate = dot_product_certificate(split.train.x, sets=[range(8)])
     # Its mean over all sets is n / C(16, 8); one set varies about it by some twentieths.

@@ -15,7 +15,6 @@ from unlazy.papers.allenzhu_li2019 import samples
 from unlazy.papers.allenzhu_li2019.samples import Network, Task
 from unlazy.papers.grids.learner import Split
 from unlazy.papers.grids.linear import Linear
-from unlazy.papers.grids.ridge import ridge_path
 
 # In units of the kernel's mean eigenvalue; by steps of 10^(1/4), and wide enough for both ends.
 RIDGES = 10 ** np.linspace(-8, 3, 45)
@@ -117,17 +116,6 @@ def linear_models(
         else:
             models.append(tangent_model(net, params, inputs, coupled=coupled))
     return models
-
-
-def ridge_table(models: list[Linear], splits: list[Split], seeds: tuple[int, ...]) -> dict:
-    """The errors of exact ridge regression, a row for every ridge and seed."""
-    tables = []
-    for model, split, seed in zip(models, splits, seeds, strict=True):
-        omega, errors = ridge_path(model, tuple(np.asarray(part.y) for part in split), RIDGES)
-        names = ("train", "validation", "test")
-        rows = {"weight_decay": omega, "seed": np.full(len(omega), seed)}
-        tables.append(rows | dict(zip(names, errors, strict=True)))
-    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
 def last_features(net: Network, params: Any, x: Float[Array, "n d"]) -> Float[Array, "n m"]:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.experiments import Progress
 from unlazy.papers.grids.linear import Coefficients, FunctionalSquare, Linear, Rows, mean_square
+from unlazy.papers.grids.tuning import Grid, Table, tune
 from unlazy.train import GridResult, fit_grid
 
 
@@ -102,6 +103,16 @@ class Learner(NamedTuple):
             progress=progress,
             key=key,
         )
+
+
+def tuned(learner: Learner, grid: Grid, **training: Any) -> Table:
+    """The lanes of a grid, extended where its best lies on an edge; `training` is that of `fit`."""
+
+    def fit(rates: Sequence[float], decays: Sequence[float]) -> Table:
+        return learner.fit(rates, decays, **training).table()
+
+    table = tune(fit, grid.rates, grid.decays, extend=grid.extend)
+    return {"solver": np.full(len(table["seed"]), "sgd")} | table
 
 
 def network_learner(

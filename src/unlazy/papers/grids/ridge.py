@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The minimisers that SGD on a linear model descends to, for many weight decays at once."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from unlazy.linalg import eigh
+from unlazy.papers.grids.learner import Split
 from unlazy.papers.grids.linear import Linear
+from unlazy.papers.grids.tuning import Table, merge
 
 
 def ridge_path(
@@ -49,6 +53,34 @@ def ridge_path(
             missed = found + (_columns(offset) - _columns(y))[:, None, :]
             errors.append(np.mean(np.sum(missed**2, axis=2), axis=0))
     return 2 * ridges / len(K), errors
+
+
+def ridge_table(
+    models: Sequence[Linear],
+    splits: Sequence[Split],
+    seeds: Sequence[int],
+    scales: Float[np.ndarray, " r"],
+) -> Table:
+    """The errors of exact ridge regression, a row for every ridge and seed."""
+    tables = []
+    for model, split, seed in zip(models, splits, seeds, strict=True):
+        omega, errors = ridge_path(model, tuple(np.asarray(part.y) for part in split), scales)
+        rows = {"weight_decay": omega, "seed": np.full(len(omega), seed)}
+        tables.append(rows | dict(zip(Split._fields, errors, strict=True)))
+    return merge(tables)
+
+
+def as_lanes(table: Table, solver: str) -> Table:
+    """The rows of exact solutions, with the columns of trained lanes."""
+    count = len(table["seed"])
+    return {
+        "solver": np.full(count, solver),
+        "learning_rate": np.full(count, np.nan),
+        **table,
+        "diverged": np.zeros(count, bool),
+        "diverged_epoch": np.zeros(count, np.int64),
+        "extension": np.zeros(count, np.int64),
+    }
 
 
 def _columns(values: Float[np.ndarray, "n *c"]) -> Float[np.ndarray, "n c"]:

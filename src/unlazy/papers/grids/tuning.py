@@ -2,6 +2,7 @@
 """A grid of learning rates and weight decays, extended where its best lane lies on an edge."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -9,6 +10,15 @@ import numpy as np
 from unlazy.papers.grids.lattice import decade_beyond
 
 Table = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Learning rates and weight decays, and how often a decade may be added at an edge."""
+
+    rates: tuple[float, ...]
+    decays: tuple[float, ...]
+    extend: int
 
 
 @runtime_checkable

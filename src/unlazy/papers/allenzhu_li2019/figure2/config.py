@@ -6,19 +6,11 @@ from dataclasses import dataclass, replace
 from unlazy.experiments import Cell
 from unlazy.papers.allenzhu_li2019.samples import Task
 from unlazy.papers.grids.lattice import between
+from unlazy.papers.grids.tuning import Grid
 
 NAME, VERSION = "allenzhu_li2019/figure2", 1
 NETWORKS: tuple[str, ...] = ("3resnet", "3layer", "2layer")
 KERNELS = tuple(f"{layers}({mode})" for mode in ("NTK", "last") for layers in NETWORKS)
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Learning rates and weight decays, and how often a decade may be added at an edge."""
-
-    rates: tuple[float, ...]
-    decays: tuple[float, ...]
-    extend: int
 
 
 _GRIDS = {

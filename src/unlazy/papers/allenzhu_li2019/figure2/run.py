@@ -7,16 +7,17 @@ import numpy as np
 from unlazy.bounds import dot_product_certificate
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers.allenzhu_li2019 import samples
-from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, Grid, Limits, Training
+from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, Limits, Training
 from unlazy.papers.allenzhu_li2019.linear_models import (
     LIMITS,
+    RIDGES,
     limit_model,
     linear_models,
     parts,
-    ridge_table,
 )
-from unlazy.papers.grids.learner import Learner, Split, kernel_learner, network_learner
-from unlazy.papers.grids.tuning import Table, merge, tune
+from unlazy.papers.grids.learner import Learner, Split, kernel_learner, network_learner, tuned
+from unlazy.papers.grids.ridge import as_lanes, ridge_table
+from unlazy.papers.grids.tuning import Grid, Table, merge
 
 
 def run(config: Training | Limits, *, seed: int, progress: Progress) -> CellResult:
@@ -45,7 +46,7 @@ def _kernel(
     models = linear_models(
         config.method, config.task, config.width, splits, seeds, coupled=config.grid is not None
     )
-    exact = _as_lanes(ridge_table(models, splits, seeds), "ridge")
+    exact = as_lanes(ridge_table(models, splits, seeds, RIDGES), "ridge")
     if config.grid is None:
         return exact
     learner = kernel_learner(models, splits)
@@ -55,19 +56,15 @@ def _kernel(
 def _trained(
     config: Training, grid: Grid, learner: Learner, seeds: tuple[int, ...], progress: Progress
 ) -> Table:
-    def fit(rates, decays) -> Table:
-        return learner.fit(
-            rates,
-            decays,
-            seeds=seeds,
-            epochs=config.epochs,
-            batch_size=config.batch_size,
-            progress=progress,
-            key=jax.random.key(61),
-        ).table()
-
-    table = tune(fit, grid.rates, grid.decays, extend=grid.extend)
-    return {"solver": np.full(len(table["seed"]), "sgd")} | table
+    return tuned(
+        learner,
+        grid,
+        seeds=seeds,
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        progress=progress,
+        key=jax.random.key(61),
+    )
 
 
 def _limits(
@@ -77,7 +74,7 @@ def _limits(
     for done, name in enumerate(LIMITS):
         progress(done, len(LIMITS))
         models = [limit_model(name, split) for split in splits]
-        tables.append(_as_lanes(ridge_table(models, splits, seeds), name))
+        tables.append(as_lanes(ridge_table(models, splits, seeds, RIDGES), name))
     target = config.task.target()
     arrays = {
         # The part of the composite parity that dot-product kernels on the sample could express.
@@ -88,16 +85,3 @@ def _limits(
         "energy": [np.mean(np.sum(np.asarray(s.test.y, float) ** 2, axis=1)) for s in splits],
     }
     return CellResult(merge(tables), {name: np.array(found) for name, found in arrays.items()})
-
-
-def _as_lanes(table: Table, solver: str) -> Table:
-    """The rows of exact solutions, with the columns of trained lanes."""
-    count = len(table["seed"])
-    return {
-        "solver": np.full(count, solver),
-        "learning_rate": np.full(count, np.nan),
-        **table,
-        "diverged": np.zeros(count, bool),
-        "diverged_epoch": np.zeros(count, np.int64),
-        "extension": np.zeros(count, np.int64),
-    }

@@ -7,8 +7,9 @@ import numpy as np
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers.allenzhu_li2019 import samples
 from unlazy.papers.allenzhu_li2019.figure3.config import Sweep
-from unlazy.papers.allenzhu_li2019.linear_models import limit_model, parts, ridge_table
+from unlazy.papers.allenzhu_li2019.linear_models import RIDGES, limit_model, parts
 from unlazy.papers.grids.learner import Learner, Split, network_learner
+from unlazy.papers.grids.ridge import ridge_table
 from unlazy.papers.grids.tuning import Table, best_rows, tune
 
 _KERNEL = "2layer(last)"  # of infinite width, the best of those of Figure 2
@@ -54,7 +55,8 @@ def _trained(config: Sweep, learner: Learner, seeds: list[int], progress: Progre
 def _kernel(config: Sweep, splits: list[Split]) -> np.ndarray:
     """The best test errors of ridge regression, by beta and seed."""
     count = len(splits)
-    table = ridge_table([limit_model(_KERNEL, s) for s in splits], splits, tuple(range(count)))
+    models = [limit_model(_KERNEL, split) for split in splits]
+    table = ridge_table(models, splits, range(count), RIDGES)
     best = best_rows(table, "test")
     found = [table["test"][best[place]] for place in range(count)]
     return np.array(found).reshape(len(config.betas), config.seeds)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from unlazy.experiments import Cell
 from unlazy.papers.allenzhu_li_liang2019.learners import METHODS
 from unlazy.papers.grids.lattice import between, run_from
+from unlazy.papers.grids.tuning import Grid
 
 VERSION = 1
 NAMES = {
@@ -22,15 +23,6 @@ _REDUCED = {
     "3layer(last)": 0.5,
     "2layer(last)": 0.2,
 }
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Learning rates and weight decays, and how often a decade may be added at an edge."""
-
-    rates: tuple[float, ...]
-    decays: tuple[float, ...]
-    extend: int
 
 
 def grid_of(kind: str, method: str, width: int) -> Grid:
