@@ -104,7 +104,10 @@ def test_the_paper_preset_has_the_sizes_of_the_paper_and_its_levels():
     problem = config.descents.problem
     assert (problem.inputs, problem.n, problem.width, problem.rank) == (100, 1000, 10_000, 101)
     assert config.descents.trials == 5
-    assert {"level-with", "level-without"} <= unexpected(config, with_=0.5, without=1.5)
+    # Ours, and those of the paper, which our runs are recorded to refute.
+    levels = {"level-with", "level-without"}
+    assert not levels & unexpected(config, with_=0.04, without=0.93)
+    assert levels <= unexpected(config, with_=0.2, without=0.6)
 
 
 def test_the_figure_has_three_panels_and_a_band_for_every_strength():
