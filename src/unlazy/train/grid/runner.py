@@ -58,8 +58,8 @@ def default_workers() -> int:
     return os.cpu_count() or 1
 
 
-def compile_programs(plan: Plan, shared: Shared, tiling: Tiling, pool: ThreadPoolExecutor):
-    """The programs of `tiling`'s chunks, compiled side by side."""
+def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
+    """The programs of `tiling`'s chunks, compiled side by side, on an accelerator as well."""
     rows = jax.ShapeDtypeStruct((tiling.rows,), jnp.int32)
     columns = jax.ShapeDtypeStruct((tiling.columns,), jnp.int32)
     epoch = jax.ShapeDtypeStruct((), jnp.int32)
@@ -69,8 +69,8 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling, pool: ThreadPoo
         _evaluate.lower(plan, state, shared, rows),
         _start.lower(plan, shared, rows, columns),
     )
-    compiled = pool.map(lambda program: program.compile(), lowered)
-    train, judge, begin = compiled
+    with ThreadPoolExecutor(len(lowered)) as pool:
+        train, judge, begin = pool.map(lambda program: program.compile(), lowered)
     return Programs(begin, train, judge)
 
 
@@ -86,9 +86,9 @@ def run_chunks(
 ) -> list[Trained]:
     """Train every chunk to the end, evaluating after as many epochs as `times` say."""
     stop = threading.Event()
+    programs = compile_programs(plan, shared, tiling)
+    meter.add(0)
     with ThreadPoolExecutor(workers) as pool:
-        programs = compile_programs(plan, shared, tiling, pool)
-        meter.add(0)
 
         def train(chunk: Chunk) -> Trained:
             try:
