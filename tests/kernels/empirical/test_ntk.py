@@ -10,6 +10,7 @@ import pytest
 
 from unlazy.errors import UnknownNameError
 from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced, relu_gram
+from unlazy.kernels.empirical import blocks
 from unlazy.nets import TwoLayer
 
 NAMES = (
@@ -127,6 +128,15 @@ def test_kernel_is_symmetric_to_the_last_bit_and_psd(implementation, n, memory, 
     assert np.array_equal(traced, traced.T)
     values = np.linalg.eigvalsh(K.transpose(0, 2, 1, 3).reshape(3 * n, 3 * n).astype(np.float64))
     assert values[0] > -1e-5 * values[-1]
+
+
+def test_the_kernel_is_the_same_in_one_tile_as_on_an_accelerator(networks, x64, monkeypatch):
+    f, params, x, _ = problem(networks, "mlp", 300)
+    in_tiles = np.asarray(empirical_ntk(f, params, x))
+    monkeypatch.setattr(blocks, "_TILES", {})
+    K = np.asarray(empirical_ntk(f, params, x))
+    assert_close(K, in_tiles)
+    assert np.array_equal(K, K.transpose(1, 0, 3, 2))
 
 
 def test_permuted_inputs_permute_the_kernel(networks, x64):
