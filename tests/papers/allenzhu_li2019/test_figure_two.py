@@ -154,25 +154,38 @@ def test_every_entry_of_the_networks_starts_from_one_over_m(layers):
 
 
 @pytest.mark.parametrize(
-    ("n", "captured", "errors"),
+    ("inputs", "n", "captured", "errors"),
     [
         (
+            16,
             400,
             0.031,
             {"2layer(last)": 1.19, "2layer(NTK)": 1.31, "3layer(last)": 1.39, "3layer(NTK)": 1.89},
         ),
-        (800, 0.061, {"2layer(last)": 0.89, "2layer(NTK)": 0.92}),
+        (16, 800, 0.061, {"2layer(last)": 0.89, "2layer(NTK)": 0.92}),
+        (
+            30,
+            500,
+            8.5e-5,
+            {"2layer(last)": 5.08, "2layer(NTK)": 6.35, "3layer(last)": 6.47, "3layer(NTK)": 8.62},
+        ),
+        (
+            30,
+            1000,
+            1.7e-4,
+            {"2layer(last)": 2.43, "2layer(NTK)": 2.99, "3layer(last)": 3.08, "3layer(NTK)": 4.73},
+        ),
     ],
 )
 @pytest.mark.slow
-def test_kernels_of_infinite_width_have_the_errors_on_record(n, captured, errors):
-    # RN-64 and RN-65, one seed each and other samples: a tenth.
-    split = samples.draw(Task(n, 16, n_validation=10, n_test=4000), seed=0)
+def test_kernels_of_infinite_width_have_the_errors_on_record(inputs, n, captured, errors):
+    # RN-63 to RN-65, one seed each and other samples: a tenth.
+    split = samples.draw(Task(n, inputs, n_validation=10, n_test=4000), seed=0)
     for name, error in errors.items():
         found = ridge_table([limit_model(name, split)], [split], (0,), RIDGES)["test"]
         assert found.min() == pytest.approx(error, rel=0.1)
     certificate = dot_product_certificate(split.train.x, sets=[range(8)])
-    # Its mean over all sets is n / C(16, 8); one set varies about it by some twentieths.
+    # Its mean over all sets is n / C(d, 8); one set varies about it by some twentieths.
     assert certificate.captured[0] == pytest.approx(captured, rel=0.25)
 
 
@@ -189,6 +202,19 @@ def test_the_resnet_learns_the_composite_and_two_layers_do_not():
         for seed in range(3):
             best = table["test"][table["seed"] == seed].min() / 0.72
             assert low < best < high
+
+
+@pytest.mark.slow
+def test_the_resnet_learns_the_composite_at_the_size_of_the_paper_given_weight_decay():
+    # RN-63, N = 500, m = 200, lr .05: 1.77 at wd .001 and .38 at .01, one seed. Two of ours gave
+    # 1.74 and 1.95, .04 and .35, so that the line in between, 1.35, is all that is asserted.
+    task = Task(500, 30, n_validation=100, n_test=2000)
+    training = Training(task, "3resnet(all)", 200, Grid((0.05,), (1e-3, 1e-2), 0), 500, 2)
+    table = run(training, seed=0, progress=quiet).table
+    decay = table["weight_decay"]
+    assert (table["test"][decay == 1e-2] < 1.35).all()
+    assert (table["test"][decay == 1e-3] > 1.35).all()
+    assert (table["train"] < 0.05).all()
 
 
 @pytest.mark.slow
