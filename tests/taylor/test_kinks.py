@@ -25,16 +25,23 @@ def compared_relu_rule(primals, tangents):
     return y, jnp.where(y == x, dx, jnp.zeros_like(dx))
 
 
-@jax.custom_jvp
-def twice_compared(x):
-    return compared_relu(jnp.sin(x))
+def twice_compared(f, slope):
+    @jax.custom_jvp
+    def relu(x):
+        return compared_relu(f(x))
+
+    @relu.defjvp
+    def rule(primals, tangents):
+        (x,), (dx,) = primals, tangents
+        y = compared_relu(f(x))  # itself known only through its derivative
+        # The same in every coefficient, but for their rounding.
+        return y, jnp.where(y == f(x), slope(x) * dx, jnp.zeros_like(dx))
+
+    return relu
 
 
-@twice_compared.defjvp
-def twice_compared_rule(primals, tangents):
-    (x,), (dx,) = primals, tangents
-    y = compared_relu(jnp.sin(x))  # itself known only through its derivative
-    return y, jnp.where(y == jnp.sin(x), jnp.cos(x) * dx, jnp.zeros_like(dx))
+relu_of_sin = twice_compared(jnp.sin, jnp.cos)
+relu_of_ratio = twice_compared(lambda x: x / (2 - x), lambda x: 2 / (2 - x) ** 2)
 
 
 def whole(w):
@@ -54,7 +61,8 @@ CHOOSING = {
     "rows at max": lambda w: jnp.outer(w, w).at[jnp.array([0, 0, 7])].max(jnp.outer(w[:3], w**2)),
     "compared relu": compared_relu,
     "compared relu of sin": lambda w: compared_relu(jnp.sin(4 * w)),
-    "twice compared": twice_compared,
+    "twice compared sin": relu_of_sin,
+    "twice compared ratio": relu_of_ratio,
     "argmax": lambda w: w[jnp.argmax(jnp.sin(3 * w))] * w,
     "truncated": lambda w: whole(5 * w) * w,
     "cummax": lambda w: jax.lax.cummax(jnp.sin(5 * w)),
@@ -86,14 +94,18 @@ def test_a_choice_far_from_its_tie_has_the_terms_of_nested_jvp(name, nested_term
     "f",
     [
         compared_relu,
-        twice_compared,
+        relu_of_sin,
+        relu_of_ratio,
         lambda w: jnp.zeros(2).at[jnp.array([0, 1, 1])].max(w),
         lambda w: jnp.zeros(3).at[jnp.array([0, 1, 1])].min(w),
         lambda w: both_signs(w)[jnp.argmax(both_signs(w))],
         lambda w: both_signs(w)[jnp.argmin(both_signs(w))],
         lambda w: whole(w + 1) * (w**2 + 1),
     ],
-    ids=["relu", "relu of sin", "scatter max", "scatter min", "argmax", "argmin", "truncated"],
+    ids=[
+        *("relu", "relu of sin", "relu of a ratio", "scatter max", "scatter min"),
+        *("argmax", "argmin", "truncated"),
+    ],
 )
 def test_a_choice_at_its_tie_raises_at_every_order_and_follows_jax_on_demand(f, order):
     w, d = jnp.array([0.0, 0.5, -0.5]), jnp.array([1.0, 2.0, 3.0])

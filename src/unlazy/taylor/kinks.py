@@ -15,12 +15,23 @@ from unlazy.taylor.context import Context
 from unlazy.taylor.linear_rules import Rule, alike, bind
 from unlazy.taylor.series import Series, at, minus, trimmed
 
+_ROUNDING = 32  # units in the last place, of a coefficient computed in two ways
+
 
 def difference(a: Series, b: Series) -> Series:
-    """The series of a - b."""
+    """The series of a - b, where values that move alike to rounding do not part."""
     if a is b:
         return (jnp.zeros_like(a[0]),)
-    return trimmed(minus(at(a, j), at(b, j)) for j in range(max(len(a), len(b))))
+    beyond = (_parting(at(a, j), at(b, j)) for j in range(1, max(len(a), len(b))))
+    return trimmed((minus(a[0], b[0]), *beyond))
+
+
+def _parting(a: Array | None, b: Array | None) -> Array | None:
+    gap = minus(a, b)
+    if a is None or b is None or gap is None:
+        return gap
+    rounding = _ROUNDING * jnp.finfo(gap.dtype).eps * jnp.maximum(jnp.abs(a), jnp.abs(b))
+    return jnp.where(jnp.abs(gap) <= rounding, jnp.zeros_like(gap), gap)
 
 
 def moves(s: Series) -> Array:
