@@ -33,8 +33,8 @@ run: $(VENV)/.run  ## draw Figure 1 of Arora et al. 2019 and check its claims
 test: check  ## lint, types and all tests but the slow ones
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --quiet
 
-test-all: check  ## the slow tests too
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --quiet -m ''
+test-all: check  ## the slow tests too, compiled as users' programs are
+	XLA_FLAGS= $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --quiet -m ''
 
 check: $(VENV)/.test  ## formatting, lint and types
 	$(BIN)/ruff format --check --quiet .
