@@ -4,6 +4,7 @@
 from dataclasses import dataclass, replace
 
 from unlazy.experiments import Cell
+from unlazy.papers.allenzhu_li2019.linear_models import parts
 from unlazy.papers.allenzhu_li2019.samples import Task
 from unlazy.papers.grids.lattice import between
 from unlazy.papers.grids.tuning import Grid
@@ -16,13 +17,18 @@ KERNELS = tuple(f"{layers}({mode})" for mode in ("NTK", "last") for layers in NE
 _GRIDS = {
     # All of RN-33: 12 rates by 13 decays.
     "full": Grid(between(1e-4, 0.5), (0.0, *between(1e-5, 5e-2)), 1),
-    # About the optima of smaller widths, which do not move with the width: with every entry from
-    # N(0, 1/m) the tangent kernel has a limit.
-    "narrow": Grid(between(0.05, 0.2), between(2e-3, 2e-2), 0),
-    "pair": Grid((0.1,), (5e-3, 1e-2), 0),
     # For two cores.
     "kernel": Grid(between(2e-3, 1e-2), (1e-4, 1e-3), 0),
     "one": Grid((0.05,), (2e-3,), 0),
+}
+# About the optima of smaller widths, which do not move with the width: with every entry from
+# N(0, 1/m) the tangent kernel has a limit. Those of "hidden" are of the reduced size.
+_THIN = {
+    "narrow": {
+        "all": Grid(between(0.02, 0.1), between(5e-3, 5e-2), 1),
+        "hidden": Grid(between(0.05, 0.2), between(1e-3, 1e-2), 1),
+    },
+    "pair": {"all": Grid((0.05,), (1e-2, 2e-2), 0), "hidden": Grid((0.1,), (2e-3, 5e-3), 0)},
 }
 _REDUCED = {
     "3resnet(all)": Grid(between(0.02, 0.2), between(2e-3, 2e-2), 1),
@@ -35,11 +41,18 @@ _REDUCED = {
 
 
 def grid_of(kind: str, method: str) -> Grid:
-    """The grid of that kind for a method; "reduced" has one for each, about its optimum.
+    """The grid of that kind for a method.
+
+    "reduced" has one for each, about its optimum; "narrow" and "pair" one for each set of trained
+    parameters.
 
     Source: RN-33 to RN-35 and, for the reduced ones, RN-64 and RN-65, arXiv:1905.10337 section 8.
     """
-    return _REDUCED[method] if kind == "reduced" else _GRIDS[kind]
+    if kind == "reduced":
+        return _REDUCED[method]
+    if kind in _THIN:
+        return _THIN[kind][parts(method)[1]]
+    return _GRIDS[kind]
 
 
 @dataclass(frozen=True)
@@ -149,7 +162,7 @@ def cells(config: Config) -> list[Cell]:
 def notes(config: Config) -> list[str]:
     if not config.thin:
         return []
-    grids = [(thin, grid_of(thin.grid, thin.layers)) for thin in config.thin]
+    grids = [(thin, grid_of(thin.grid, f"{thin.layers}(all)")) for thin in config.thin]
     listed = "; ".join(
         f"{thin.layers} from m = {thin.width} on, {len(grid.rates)} rates by {len(grid.decays)} "
         "decays"
