@@ -81,7 +81,6 @@ def test_a_sweep_is_the_betas_one_by_one():
     assert not np.allclose(both["test"][both["beta"] == 0.2], both["test"][both["beta"] == 1.0])
 
 
-@pytest.mark.slow
 def test_the_smoke_preset_gives_a_figure(tmp_path):
     report = run_experiment(EXPERIMENT, "smoke", out=tmp_path)
     assert report.ok

@@ -217,7 +217,6 @@ def test_the_resnet_learns_the_composite_at_the_size_of_the_paper_given_weight_d
     assert (table["train"] < 0.05).all()
 
 
-@pytest.mark.slow
 def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
     report = run_experiment(EXPERIMENT, "smoke", out=tmp_path)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []

@@ -19,7 +19,6 @@ from unlazy.papers.allenzhu_li_liang2019.figure3.run import (
 from unlazy.train import fit_grid
 
 # Half a minute; the grid engine and the linear models have tests of their own.
-pytestmark = pytest.mark.slow
 
 
 def quiet(done, total):

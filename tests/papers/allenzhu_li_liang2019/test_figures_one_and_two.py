@@ -13,7 +13,6 @@ from unlazy.papers.allenzhu_li_liang2019.comparison.recorded import PLACE, RECOR
 from unlazy.papers.allenzhu_li_liang2019.learners import KERNELS, METHODS
 
 # Half a minute; the grid engine and the linear models have tests of their own.
-pytestmark = pytest.mark.slow
 
 FIGURES = {"composed-sines": figure1.EXPERIMENT, "composed-tanhs": figure2.EXPERIMENT}
 

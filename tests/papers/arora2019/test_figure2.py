@@ -25,7 +25,6 @@ def infinite_width(dataset, n, n_test):
     return problem, figure2.run(config, seed=0, progress=quiet)
 
 
-@pytest.mark.slow
 def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
     report = run_experiment(figure2.EXPERIMENT, "smoke", out=tmp_path)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []

@@ -15,12 +15,14 @@ def command(out):
 
 
 def contents(out):
-    """Every stored file but what tells the time, and the figures drawn from them."""
+    """Every stored file but what hangs on the time it took, and the figures drawn from them."""
     whole = [path for path in sorted(out.rglob("*")) if path.is_file() and path.name != "meta.json"]
     return {
         str(path.relative_to(out)): path.read_bytes()
         for path in whole
-        if ".partial" not in str(path)  # what a killed run left behind is cleared by a later one
+        # What a killed run left behind is cleared by a later one. Programs are kept if they took
+        # long to compile.
+        if ".partial" not in str(path) and path.parent != out / "compiled"
     }
 
 

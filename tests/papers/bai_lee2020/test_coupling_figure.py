@@ -30,7 +30,6 @@ def smoke(tmp_path_factory):
     return report, config, results
 
 
-@pytest.mark.slow
 def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke):
     report, _, _ = smoke
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
@@ -38,7 +37,6 @@ def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke):
     assert all(path.stat().st_size > 1000 for path in report.figures)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [10, 256])
 def test_the_movement_has_unit_norm(width):
     W = structured_movement(width, 8)
@@ -47,7 +45,6 @@ def test_the_movement_has_unit_norm(width):
     assert float(jnp.abs(W[0] @ W[-1])) == 0  # the halves move at right angles
 
 
-@pytest.mark.slow
 def test_mean_and_spread_of_the_remainder_are_those_over_all_signs(x64, getkey):
     # BL-9, all 2^10 signs, and f^L and f^Q by finite differences of the network along t W.
     net = TwoLayer(4, 10, activation="relu3", init="symmetric")
@@ -77,7 +74,6 @@ def sizes():
     return coupling.run(Parts((64, 128), draws=400), seed=0, progress=quiet).table
 
 
-@pytest.mark.slow
 def test_sampled_sizes_agree_with_the_exact_ones_over_signs(sizes):
     # 400 draws: the relative noise of a mean square is below sqrt(2/400) = 7% even for one input,
     # that of a root 3.5%; 5 of these fail with probability below 1e-6.
@@ -89,7 +85,6 @@ def test_sampled_sizes_agree_with_the_exact_ones_over_signs(sizes):
     assert np.all(sizes["gap_signs"] >= sizes["f_L_signs"] - sizes["rest_signs"])
 
 
-@pytest.mark.slow
 def test_sizes_depend_on_the_seed_and_not_on_the_other_widths_of_the_cell(sizes):
     same, other = (
         coupling.run(Parts((128,), draws=400), seed=seed, progress=quiet).table for seed in (0, 1)
@@ -98,7 +93,6 @@ def test_sizes_depend_on_the_seed_and_not_on_the_other_widths_of_the_cell(sizes)
         assert same[name][0] == sizes[name][1] != other[name][0], name
 
 
-@pytest.mark.slow
 def test_a_cell_is_the_same_whatever_the_precision_of_the_user():
     config = Trained(16, steps=5, n=20, n_test=20, draws=2)
     seen = []
@@ -111,7 +105,6 @@ def test_a_cell_is_the_same_whatever_the_precision_of_the_user():
     assert seen[-1] == (5, 5)
 
 
-@pytest.mark.slow
 def test_risks_of_a_network_that_has_not_moved_are_those_of_guessing():
     table = coupling.run(
         Trained(16, steps=0, n=20, n_test=20, draws=2), seed=0, progress=quiet
@@ -123,7 +116,6 @@ def test_risks_of_a_network_that_has_not_moved_are_those_of_guessing():
     assert table["norm"][0] == pytest.approx(0.1, rel=0.5)
 
 
-@pytest.mark.slow
 def test_the_claims_can_fail(smoke):
     _, config, results = smoke
     broken = {}
@@ -142,7 +134,6 @@ def test_the_claims_can_fail(smoke):
     assert verdicts["BL-T18/lazy"] == "holds"
 
 
-@pytest.mark.slow
 def test_recorded_numbers_are_claimed_only_of_networks_trained_as_long(smoke):
     _, config, results = smoke
     claimed = {}
@@ -157,7 +148,6 @@ def test_recorded_numbers_are_claimed_only_of_networks_trained_as_long(smoke):
     assert [len(ids) for ids in claimed.values()] == [0, 6, 6]
 
 
-@pytest.mark.slow
 def test_the_paper_preset_has_the_sizes_asked_for():
     config = coupling.EXPERIMENT.preset("paper").config
     assert config.parts.widths == tuple(2**k for k in range(7, 19))

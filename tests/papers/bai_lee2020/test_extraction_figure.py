@@ -15,7 +15,6 @@ from unlazy.papers.bai_lee2020.extraction.config import Extraction
 from unlazy.papers.bai_lee2020.extraction.run import SIGMA, movement
 
 # Much compilation; the figure of the coupling is run each time.
-pytestmark = pytest.mark.slow
 
 
 def quiet(done, total):

@@ -18,7 +18,6 @@ from unlazy.papers.bai_lee2020.landscape.config import Config, Descents, cells
 from unlazy.papers.bai_lee2020.landscape.run import _multiples, problem_of
 
 # Half a minute of compilation; the other figures of this paper are run each time.
-pytestmark = pytest.mark.slow
 
 
 def quiet(done, total):
