@@ -27,7 +27,6 @@ from unlazy.papers.bai_lee2020.sample_complexity.fits import (
 from unlazy.papers.bai_lee2020.sample_complexity.run import chosen, draw, score, target_of
 
 # Half a minute of compilation; the other figures of this paper are run each time.
-pytestmark = pytest.mark.slow
 
 XOR = Task("two-xor", 6, 12, (20, 40), (1e-5,), 30)
 

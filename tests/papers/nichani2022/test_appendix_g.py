@@ -122,7 +122,6 @@ def test_the_figure_has_four_panels_with_titles():
     assert all(ax.get_title() for ax in fig.axes)
 
 
-@pytest.mark.slow
 def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
     report = run_experiment(appendix_g.EXPERIMENT, "smoke", out=tmp_path)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []

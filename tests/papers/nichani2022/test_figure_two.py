@@ -144,7 +144,6 @@ def test_the_price_has_the_exponent_that_went_in_where_it_is_reached():
     assert [ax.get_title() for ax in fig.axes] == ["test loss", "smallest n"]
 
 
-@pytest.mark.slow
 def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
     report = run_experiment(figure2.EXPERIMENT, "smoke", out=tmp_path)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
