@@ -20,8 +20,7 @@ def contents(out):
     return {
         str(path.relative_to(out)): path.read_bytes()
         for path in whole
-        # What a killed run left behind is cleared by a later one. Programs are kept if they took
-        # long to compile.
+        # What a killed run left behind is cleared by a later one; compiled programs are no results.
         if ".partial" not in str(path) and path.parent != out / "compiled"
     }
 
