@@ -59,12 +59,12 @@ PRESETS = {
     "quick": Preset(
         _quick(),
         about="d = 16, m = 50 and 100, N = 400 and 800, 200 epochs, 12 to 25 lanes, 3 seeds",
-        takes="3 to 4 minutes on two cores",
+        takes="2 to 3 minutes on two cores",
     ),
     "paper": Preset(
         _paper(),
         about="d = 30, m = 20 to 5000, N = 500 and 1000, 800 epochs, 156 lanes (fewer for the "
         "largest 3layer), 3 seeds",
-        takes="an estimated 8 minutes on one H200 GPU",
+        takes="some 20 minutes on one H200 GPU (not yet run to its end)",
     ),
 }
