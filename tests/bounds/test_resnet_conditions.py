@@ -107,6 +107,15 @@ def test_hidden_constants_multiply():
     assert resnet_theory(**settings).tau_w == 1  # at least 1
 
 
+def test_numbers_beyond_the_range_of_floats_are_infinite():
+    theory = resnet_theory(100, 3, alpha=1.0, c_s_F=1e200, c_s_G=1e200)
+    assert (theory.delta, theory.steps) == (math.inf, math.inf)
+    assert resnet_theory(100, 3, alpha=1e-200, c_s_F=1.0, c_s_G=1.0).failed[0].excess == math.inf
+    # Not where only a factor is: delta = (alpha size_G)^4 (1 + B_F)^2.
+    small = resnet_theory(100, 1, alpha=1e-100, c_s_F=1.0, c_s_G=1.0, B_F=1e200)
+    assert small.delta == pytest.approx(1.0)
+
+
 def test_a_value_on_the_boundary_is_allowed():
     assert Condition("", 0.1 + 0.2, 0.3).holds
     assert not Condition("", 0.3001, 0.3).holds

@@ -143,21 +143,30 @@ def resnet_theory(
     size_G = k * p_G * float(c_s_G)
     tau_w = max(1.0, c.tau_w * k * p_F * float(c_s_F))
     tau_v = c.tau_v * float(alpha) * size_G
-    delta = float(opt) + c.delta * (float(alpha) * size_G) ** 4 * (1 + reach) ** 2
+    root = _power(float(alpha) * size_G, 2) * (1 + reach)
+    delta = float(opt) + c.delta * _power(root, 2)
     rate_w = min(0.1, delta)
     return ResNetTheory(
         tau_w=tau_w,
         tau_v=tau_v,
         delta=delta,
-        steps=c.steps * tau_w**2 / min(1.0, delta**2),
+        steps=c.steps * _power(min(1.0, delta) / tau_w, -2),
         rate_w=rate_w,
-        rate_v=rate_w * (tau_v / tau_w) ** 2,
+        rate_v=rate_w * _power(tau_v / tau_w, 2),
         conditions=(
             Condition("alpha <= 1/(k p_G C_s(G))", float(alpha), 1 / size_G),
             *_movement(m, k, tau_w, tau_v, spread, float(sigma_v), c.polylog),
             *_start(m, spread, float(sigma_v), c.polylog),
         ),
     )
+
+
+def _power(base: float, exponent: int) -> float:
+    """A power that is infinite where Python's raises."""
+    try:
+        return base**exponent
+    except (OverflowError, ZeroDivisionError):
+        return math.inf
 
 
 def _movement(m, k, tau_w, tau_v, sigma_w, sigma_v, polylog) -> tuple[Condition, ...]:
@@ -168,7 +177,7 @@ def _movement(m, k, tau_w, tau_v, sigma_w, sigma_v, polylog) -> tuple[Condition,
         Condition("sigma_v (k/m)^(3/8) <= tau_v", sigma_v * (k / m) ** 0.375, tau_v),
         Condition("tau_v <= sigma_v/polylog", tau_v, sigma_v / polylog),
         Condition("tau_v <= 1/polylog", tau_v, 1 / polylog),
-        Condition("tau_v^-2 <= sigma_v", tau_v**-2, sigma_v),
+        Condition("tau_v^-2 <= sigma_v", _power(tau_v, -2), sigma_v),
     )
 
 
