@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 import functools
 import math
+from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 
 from unlazy import kernels
-from unlazy.experiments import CellResult, Store, run_experiment
+from unlazy.experiments import Cell, CellResult, Store, run_experiment
 from unlazy.papers.allenzhu_li2019 import certificates
-from unlazy.papers.allenzhu_li2019.certificates.claims import table
+from unlazy.papers.allenzhu_li2019.certificates.claims import _extremal, table
 from unlazy.papers.allenzhu_li2019.certificates.config import ALL, EXTREMAL, KERNELS, Sweep
+from unlazy.papers.allenzhu_li2019.certificates.plot import _spaced
 from unlazy.papers.allenzhu_li2019.certificates.run import kernel
 
 
@@ -51,6 +53,21 @@ def test_the_bound_for_all_kernels_lies_below_each_of_them(smoke):
     shared = of(panel.sweep(ALL), "min_ratio")
     for name in config.kernels:
         assert np.all(of(panel.sweep(name), "min_ratio") >= shared - 1e-9)
+
+
+def test_fewer_features_than_coordinates_learn_nothing_and_the_claim_knows(smoke):
+    # RN-48 with D = 5 < d = 8: no target, not minus three of them.
+    _, config, _ = smoke
+    panel = replace(config.panels[0], sizes=(5, 12))
+    sweep = panel.sweep(EXTREMAL)
+    good = certificates.run(sweep, seed=0, progress=quiet)
+    np.testing.assert_array_equal(good.table["good"], [0, 4])
+    claim = _extremal(panel, {Cell(certificates.NAME, certificates.VERSION, sweep): good})
+    assert (panel.d, claim.measured) == (8, 0)
+
+
+def test_labels_that_would_touch_are_left_out():
+    assert _spaced((10, 12, 14, 20, 40)) == ["10", "", "14", "20", "40"]
 
 
 def test_a_cell_is_the_same_whatever_the_precision_of_the_user():

@@ -43,7 +43,7 @@ EXPERIMENT = Experiment(
                 seeds=3,
             ),
             about="d = 10, k = 3 and d = 12, k = 2, seven kernels, 3 seeds; d = 14 and 16 at 1%",
-            takes="about a minute on two cores",
+            takes="half a minute on two cores",
         ),
         "paper": Preset(
             Config(
@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
                 seeds=20,
             ),
             about="the same with more sizes and 20 seeds, and d = 16 at 1%",
-            takes="about a quarter of an hour on two cores",
+            takes="6 minutes on two cores",
         ),
     },
     cells=cells,

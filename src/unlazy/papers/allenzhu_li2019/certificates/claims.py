@@ -117,7 +117,7 @@ def _gap(config: Config, panel: Panel, results: Results) -> Claim:
 def _extremal(panel: Panel, results: Results) -> Claim:
     good = table(results, panel.sweep(EXTREMAL), "good")
     sizes = np.array(panel.sizes, np.float64)
-    expected = np.minimum(sizes - panel.d, panel.targets)
+    expected = np.clip(sizes - panel.d, 0, panel.targets)
     return Claim(
         f"RN-48/d{panel.d}-k{panel.k}-extremal",
         "d coordinates and D - d parities as features learn exactly D - d targets, so that the "

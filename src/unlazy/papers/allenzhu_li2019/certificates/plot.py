@@ -49,7 +49,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
         bottom.annotate("learnt", (panel.sizes[0], 1 / 16), (0, -10), textcoords="offset points")
         top.set_title(f"d = {panel.d}, k = {panel.k}: {panel.targets} targets")
         bottom.set(xscale="log", yscale="log", xlabel="samples or features n", ylim=(3e-3, 5))
-        bottom.set_xticks(panel.sizes, labels=map(str, panel.sizes))
+        bottom.set_xticks(panel.sizes, labels=_spaced(panel.sizes))
         bottom.set_xticks([], minor=True)
         bottom.annotate(
             "n = targets", (panel.targets, 3), (4, 0), textcoords="offset points", fontsize=7.5
@@ -61,6 +61,15 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     handles, labels = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncol=4)
     return fig
+
+
+def _spaced(sizes: tuple[int, ...]) -> list[str]:
+    """The sizes as labels, of those that are too close on a logarithmic axis the first alone."""
+    labels, last = [], 0.0
+    for size in sizes:
+        labels.append(str(size) if size >= 1.3 * last else "")
+        last = size if labels[-1] else last
+    return labels
 
 
 def _draw(
