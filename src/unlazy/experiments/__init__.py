@@ -2,7 +2,7 @@
 """The engine: cells, the store that keeps them, claims, figures and the runner."""
 
 from unlazy.experiments.cell import Cell, CellResult, Progress, Results, Run
-from unlazy.experiments.claims import Claim
+from unlazy.experiments.claims import Claim, with_record
 from unlazy.experiments.experiment import Experiment, Preset
 from unlazy.experiments.figures import save_figure, style
 from unlazy.experiments.progress import Reporter, reporter_for
@@ -27,4 +27,5 @@ __all__ = [
     "run_experiment",
     "save_figure",
     "style",
+    "with_record",
 ]

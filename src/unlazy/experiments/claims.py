@@ -2,8 +2,8 @@
 """A claim: what a paper says of a figure, as a number, a threshold and a verdict."""
 
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from unlazy.experiments.canonical import json_number
@@ -106,3 +106,23 @@ class Claim:
             "as_expected": self.as_expected,
             "note": self.note,
         }
+
+
+def with_record(claims: Iterable[Claim], refuted: Collection[str]) -> list[Claim]:
+    """The claims, those recorded as refuted at a preset marked so.
+
+    Args:
+        claims: as measured.
+        refuted: identifiers, or what follows their slash.
+
+    Example:
+        >>> claim = Claim("AR-80/order", "True labels train faster.", 2.0, "<", 1.0)
+        >>> with_record([claim], ("order",))[0].outcome
+        'refuted (as recorded)'
+    """
+    return [
+        replace(claim, expected=REFUTED)
+        if claim.id in refuted or claim.id.partition("/")[2] in refuted
+        else claim
+        for claim in claims
+    ]

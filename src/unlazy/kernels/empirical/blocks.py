@@ -46,8 +46,8 @@ def _recipe(model: Model, trained: PyTree, x: Array, method: Method):
 
 
 # Tiles a side of the symmetric product: with 4, the work is 10/16 of the full one; more cost more
-# in compilation than they save. On an accelerator even four do: each product of each tile is tuned
-# when it is compiled, up to twenty seconds in all, for products of milliseconds.
+# in compilation than they save. Elsewhere one: an accelerator's compiler tunes each product of each
+# tile, and kernels that compute for milliseconds were seen to take twenty seconds.
 _TILES = {"cpu": 4}
 
 

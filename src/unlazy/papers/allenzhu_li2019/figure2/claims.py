@@ -3,11 +3,10 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
-from unlazy.experiments import Claim, Results
+from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, Config
 from unlazy.papers.allenzhu_li2019.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.figure2.recorded import RECORDED
@@ -27,7 +26,7 @@ def claims(config: Config, results: Results) -> list[Claim]:
                 listed += [*_learners(number, curves), *_kernels(number, curves)]
                 listed += _selection(number, curves)
             listed += [*_certificate(number, curves), *_recorded(curves)]
-    return [replace(c, expected="refuted") if c.id in config.refuted else c for c in listed]
+    return with_record(listed, config.refuted)
 
 
 def _learners(number: str, curves: Curves) -> Iterator[Claim]:

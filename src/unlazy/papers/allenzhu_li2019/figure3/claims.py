@@ -2,12 +2,11 @@
 """What the paper says of Figure 3, as numbers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.experiments import Claim, Results
+from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li2019.figure3.config import Config, Sweep
 from unlazy.papers.grids.tuning import best_rows
 
@@ -51,7 +50,7 @@ def claims(config: Config, results: Results) -> list[Claim]:
     for sweep in config.sweeps:
         if config.orders:
             listed += _sweep(config, Curves(config, sweep, results))
-    return [replace(c, expected="refuted") if c.id in config.refuted else c for c in listed]
+    return with_record(listed, config.refuted)
 
 
 def _sweep(config: Config, curves: Curves) -> Iterator[Claim]:

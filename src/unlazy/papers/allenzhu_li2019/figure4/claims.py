@@ -2,12 +2,11 @@
 """What the paper says of Figure 4, and what was recorded of it, as numbers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.experiments import Claim, Results
+from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li2019.figure4.config import Config, HandBuilt
 from unlazy.papers.allenzhu_li2019.figure4.frontier import frontier_error, frontier_norm
 from unlazy.papers.grids.tuning import merge
@@ -38,7 +37,7 @@ class Runs:
 def claims(config: Config, results: Results) -> list[Claim]:
     runs = Runs(config, results)
     listed = [*_trained(config, runs), *_built(config, runs)]
-    return [replace(c, expected="refuted") if c.id in config.refuted else c for c in listed]
+    return with_record(listed, config.refuted)
 
 
 def _trained(config: Config, runs: Runs) -> Iterator[Claim]:

@@ -2,12 +2,11 @@
 """What the paper says of Figures 1 and 2, and what was recorded of them, as numbers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.experiments import Claim, Results
+from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li_liang2019.comparison.config import Config, Size
 from unlazy.papers.allenzhu_li_liang2019.comparison.curves import Curves
 from unlazy.papers.allenzhu_li_liang2019.comparison.recorded import PLACE, RECORDED
@@ -25,12 +24,7 @@ def claims(config: Config, results: Results) -> list[Claim]:
             listed = [*_orders(config, curves), *listed]
         if PLACE in config.sizes():
             listed += _recorded(config, curves)
-    return [
-        replace(claim, expected="refuted")
-        if claim.id.partition("/")[2] in config.refuted
-        else claim
-        for claim in listed
-    ]
+    return with_record(listed, config.refuted)
 
 
 def ratios(

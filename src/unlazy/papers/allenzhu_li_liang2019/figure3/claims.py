@@ -2,12 +2,11 @@
 """What the paper says of Figure 3, and what was recorded of it, as numbers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.experiments import Claim, Results
+from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li_liang2019.figure3.config import Config
 from unlazy.papers.grids.tuning import best_rows, merge
 
@@ -50,12 +49,7 @@ def claims(config: Config, results: Results) -> list[Claim]:
     curves = Curves(config, results)
     with np.errstate(invalid="ignore"):  # nan where all lanes diverged, which refutes
         listed = [*_errors(curves), *_spreads(curves), *_recorded(curves)]
-    return [
-        replace(claim, expected="refuted")
-        if claim.id.partition("/")[2] in config.refuted
-        else claim
-        for claim in listed
-    ]
+    return with_record(listed, config.refuted)
 
 
 def _errors(curves: Curves) -> Iterator[Claim]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.experiments import CellResult, Claim, Results
+from unlazy.experiments import CellResult, Claim, Results, with_record
 from unlazy.papers.nichani2022.appendix_g.config import Baselines, Config, Courses
 from unlazy.papers.nichani2022.trials import Problem
 
@@ -62,12 +62,7 @@ def claims(config: Config, results: Results) -> list[Claim]:
         *_tracking(config, results),
         *_counter_example(results, config.counter_example),
     ]
-    return [
-        replace(claim, expected="refuted")
-        if claim.id.partition("/")[2] in config.refuted
-        else claim
-        for claim in listed
-    ]
+    return with_record(listed, config.refuted)
 
 
 def _baselines(results: Results, config: Baselines) -> Iterator[Claim]:

@@ -3,13 +3,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.experiments import Claim, Results
+from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.nichani2022.figure1.config import Config
 from unlazy.papers.nichani2022.trials import Problem
 
@@ -46,12 +45,7 @@ def curves(config: Config, results: Results) -> Curves:
 def claims(config: Config, results: Results) -> list[Claim]:
     found = curves(config, results)
     listed = [*_said(config, found), *_recorded(config, found)]
-    return [
-        replace(claim, expected="refuted")
-        if claim.id.partition("/")[2] in config.refuted
-        else claim
-        for claim in listed
-    ]
+    return with_record(listed, config.refuted)
 
 
 def _said(config: Config, found: Curves) -> Iterator[Claim]:

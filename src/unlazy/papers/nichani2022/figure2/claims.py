@@ -3,13 +3,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.experiments import Claim, Results
+from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.bai_lee2020.exponents import Exponent, fitted_exponent
 from unlazy.papers.nichani2022.figure2.config import Config, Sweep
 
@@ -78,12 +77,7 @@ def price(config: Config, results: Results, method: str) -> Price:
 def claims(config: Config, results: Results) -> list[Claim]:
     prices = {method: price(config, results, method) for method in METHODS}
     listed = [*_slopes(config, prices), *_advantage(config, results, prices)]
-    return [
-        replace(claim, expected="refuted")
-        if claim.id.partition("/")[2] in config.refuted
-        else claim
-        for claim in listed
-    ]
+    return with_record(listed, config.refuted)
 
 
 def _slopes(config: Config, prices: dict[str, Price]) -> Iterator[Claim]:
