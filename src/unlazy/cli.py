@@ -79,6 +79,10 @@ def run(
     ] = "quick",
     out: Out = Path("runs"),
     force: Annotated[bool, typer.Option("--force", help="Compute stored cells again.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cells at a time.", show_default="1, or 4 on an accelerator"),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Compute a figure, or resume it; draw it, and check what its paper says of it."""
@@ -98,7 +102,9 @@ def run(
         for figure in papers.names() if every else (name,):
             with aside:
                 experiment, progress = papers.get(figure), reporter_for(sys.stderr)
-                report = run_experiment(experiment, preset, out=out, force=force, progress=progress)
+                report = run_experiment(
+                    experiment, preset, out=out, force=force, jobs=jobs, progress=progress
+                )
             reports.append(report)
             if not as_json:
                 rendering.show_report(_console(), report)

@@ -38,13 +38,13 @@ def test_a_log_says_what_was_stored_already(toy, tmp_path):
     assert "3 cells, 3 of them stored already" in log.getvalue()
 
 
-@pytest.mark.parametrize("stored", [False, True])
-def test_the_bars_reach_their_end_and_go_away(toy, tmp_path, monkeypatch, stored):
+@pytest.mark.parametrize(("stored", "jobs"), [(False, 1), (False, 3), (True, 1)])
+def test_the_bars_reach_their_end_and_go_away(toy, tmp_path, monkeypatch, stored, jobs):
     monkeypatch.setenv("TERM", "xterm")
     if stored:
         run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
     bars = BarReporter(Terminal())
-    run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, progress=bars)
+    run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, jobs=jobs, progress=bars)
     (task,) = bars.bars.tasks
     assert task.completed == task.total == (0 if stored else 3)
     assert not bars.bars.live.is_started

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,15 @@ import numpy as np
 import pytest
 
 from unlazy.errors import StoreError, UnknownNameError, UnlazyError
-from unlazy.experiments import Cell, CellError, CellResult, Reporter, Store, run_experiment
+from unlazy.experiments import (
+    Cell,
+    CellError,
+    CellResult,
+    Reporter,
+    Store,
+    run_experiment,
+    workers,
+)
 
 TOY = Path(__file__).parent / "toy.py"
 PURE = ("cell.json", "table.parquet", "arrays.npz", "claims.json", "figure.png", "figure.svg")
@@ -83,7 +92,7 @@ def test_a_run_writes_its_figure_and_claims_and_reports_them(toy, tmp_path):
 def test_what_varies_is_recorded_beside_each_cell(toy, tmp_path):
     run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
     meta = Store(tmp_path).meta(toy.cells(toy.EXPERIMENT.presets["smoke"].config)[0])
-    assert set(meta) == {"seconds", "finished", "device", "versions"}
+    assert set(meta) == {"seconds", "jobs", "finished", "device", "versions"}
     assert meta["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
 
 
@@ -223,6 +232,73 @@ def test_an_interrupt_leaves_nothing_half_written_and_closes_the_reporter(toy, t
     assert recorder.closed
     assert not list(tmp_path.rglob(".partial-*"))
     assert run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path).reused == 1
+
+
+def test_several_cells_at_a_time_write_the_same_files(toy, tmp_path, reference):
+    report = run_experiment(toy.EXPERIMENT, "quick", out=tmp_path, jobs=3)
+    assert (report.computed, report.reused) == (12, 0)
+    assert pure_files(tmp_path) == reference
+    assert Store(tmp_path).meta(toy.cells(quick(toy))[0])["jobs"] == 3
+
+
+def test_as_many_cells_as_asked_for_are_at_work_together(toy, tmp_path):
+    meeting = threading.Barrier(3)
+
+    def run(config, *, seed, progress):
+        meeting.wait(timeout=30)  # passes when all three are here
+        return toy.run(config, seed=seed, progress=progress)
+
+    experiment = dataclasses.replace(toy.EXPERIMENT, run=run)
+    assert run_experiment(experiment, "smoke", out=tmp_path, jobs=3).computed == 3
+
+
+def test_after_a_failure_cells_at_work_are_stored_and_no_further_ones_begun(toy, tmp_path):
+    begun, failed = [], threading.Event()
+
+    def run(config, *, seed, progress):
+        begun.append(config.index)
+        if config.index == 1:
+            failed.set()
+            raise ZeroDivisionError("by zero.")
+        failed.wait(timeout=30)
+        time.sleep(0.2)  # in which the others see the failure
+        return toy.run(config, seed=seed, progress=progress)
+
+    failing = dataclasses.replace(toy.EXPERIMENT, run=run)
+    with pytest.raises(CellError, match="'cell 1' of toy/figure1 failed"):
+        run_experiment(failing, "quick", out=tmp_path, jobs=2)
+    assert 0 in begun
+    assert len(begun) < 5
+    assert run_experiment(toy.EXPERIMENT, "quick", out=tmp_path).reused == len(begun) - 1
+
+
+def test_an_interrupt_stops_the_cells_at_work(toy, tmp_path, monkeypatch):
+    at_work, ended = threading.Event(), []
+
+    def run(config, *, seed, progress):
+        at_work.set()
+        try:
+            while True:
+                progress(1, 2)
+                time.sleep(0.001)
+        finally:
+            ended.append(config.index)
+
+    def wait(*_, **__):
+        at_work.wait(timeout=30)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "wait", wait)
+    endless = dataclasses.replace(toy.EXPERIMENT, run=run)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(endless, "quick", out=tmp_path, jobs=2)
+    assert 1 <= len(ended) <= 2
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_a_number_of_jobs_that_is_none_is_an_error(toy, tmp_path, jobs):
+    with pytest.raises(ValueError, match=f"`jobs` must be an integer >= 1, got jobs={jobs}"):
+        run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, jobs=jobs)
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_files(toy, tmp_path, reference):

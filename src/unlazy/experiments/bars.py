@@ -11,7 +11,7 @@ from unlazy.experiments.progress import Reporter, Stream
 
 
 class BarReporter(Reporter):
-    """Shows a bar over the cells with the time left, and one inside the cell at work."""
+    """Shows a bar over the cells with the time left, and one inside each cell at work."""
 
     def __init__(self, stream: Stream) -> None:
         self.bars = progress.Progress(
@@ -25,6 +25,8 @@ class BarReporter(Reporter):
             speed_estimate_period=600,  # a cell may take minutes
         )
         self.finished = 0
+        self.inside: dict[Cell, progress.TaskID] = {}
+        self.parts: dict[Cell, float] = {}  # how much of it is done
 
     def note(self, text: str) -> None:
         """Print the remark above the bars."""
@@ -39,18 +41,23 @@ class BarReporter(Reporter):
 
     def cell_started(self, cell: Cell) -> None:
         """Show the cell's own bar, moving to and fro until the cell tells how far it is."""
-        self.inside = self.bars.add_task(f"  {cell}", total=None)
+        self.inside[cell] = self.bars.add_task(f"  {cell}", total=None)
 
-    def cell_progress(self, done: int, total: int) -> None:
+    def cell_progress(self, cell: Cell, done: int, total: int) -> None:
         """Move both bars: with few cells, the time left comes from inside them."""
-        self.bars.update(self.inside, completed=done, total=total)
-        self.bars.update(self.all, completed=self.finished + done / max(total, 1))
+        self.bars.update(self.inside[cell], completed=done, total=total)
+        self.parts[cell] = done / max(total, 1)
+        self._move()
 
     def cell_finished(self, cell: Cell, seconds: float) -> None:  # noqa: ARG002  # told by the bar
-        """Move on to the next cell."""
-        self.bars.remove_task(self.inside)
+        """Take the cell's own bar away."""
+        self.bars.remove_task(self.inside.pop(cell))
+        self.parts.pop(cell, None)
         self.finished += 1
-        self.bars.update(self.all, completed=self.finished)
+        self._move()
+
+    def _move(self) -> None:
+        self.bars.update(self.all, completed=self.finished + sum(self.parts.values()))
 
     def close(self) -> None:
         """Take the bars away."""

@@ -17,7 +17,7 @@ class Stream(Protocol):
 
 
 class Reporter:
-    """Tells nothing; the others override what they tell."""
+    """Tells nothing; the others override what they tell. Several cells may be at work at a time."""
 
     def note(self, text: str) -> None:
         """A remark for the user."""
@@ -28,11 +28,11 @@ class Reporter:
     def cell_started(self, cell: Cell) -> None:
         """The computation of a cell begins."""
 
-    def cell_progress(self, done: int, total: int) -> None:
-        """The cell at work is that far."""
+    def cell_progress(self, cell: Cell, done: int, total: int) -> None:
+        """A cell at work is that far."""
 
     def cell_finished(self, cell: Cell, seconds: float) -> None:
-        """The cell at work is stored."""
+        """A cell at work is stored."""
 
     def close(self) -> None:
         """No more cells, whether all are done or the run stops early."""
