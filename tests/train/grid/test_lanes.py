@@ -9,6 +9,7 @@ import optax
 import pytest
 
 from unlazy.train import batch_order, fit_grid
+from unlazy.train.grid import problem, runner
 
 KEY = jr.key(7)
 
@@ -64,8 +65,9 @@ def grid(params, data, **options):
     return fit_grid(loss, params, data, **options)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_every_lane_follows_the_formula_of_sgd(x64, workers):
+@pytest.mark.parametrize(("workers", "own_batch"), [(1, False), (2, False), (1, True)])
+def test_every_lane_follows_the_formula_of_sgd(x64, monkeypatch, workers, own_batch):
+    monkeypatch.setattr(problem, "copies_pay", lambda: own_batch)  # as on an accelerator
     params, data = init(key=jr.key(0)), samples(n=12, key=jr.key(1))
     rates, decays, drops = [0.02, 0.1, 0.05], [0.0, 0.03], {2: 0.1, 3: 0.5}
     results = grid(
@@ -238,3 +240,25 @@ def test_a_model_of_functions_and_arrays_trains():
     best = results.best("train")
     assert best.values["train"] < float(mlp_loss(model, data))
     assert float(mlp_loss(best.params, data)) == pytest.approx(best.values["train"], rel=1e-5)
+
+
+def test_batches_are_copied_for_small_ones_alone(monkeypatch):
+    seen = []
+
+    def remember(plan, *rest, **options):
+        seen.append(plan.own_batch)
+        return run_chunks(plan, *rest, **options)
+
+    run_chunks = runner.run_chunks
+    monkeypatch.setattr("unlazy.train.grid.entry.run_chunks", remember)
+    monkeypatch.setattr(problem, "copies_pay", lambda: True)
+    params, data = init(key=jr.key(0)), samples(n=12, key=jr.key(1))
+    for size in (5, 9, None):  # 5 rows of 5 numbers, 9 of them, or no batches; 42 parameters
+        grid(params, data, learning_rates=[0.1], batch_size=size, epochs=1)
+    assert seen == [True, False, False]
+
+
+def test_an_option_that_another_compiler_does_not_know_is_left_out():
+    program = jax.jit(lambda x: 2 * x).lower(1.0)
+    double = runner._compiled(program, {"xla_of_another_version": True})
+    assert float(double(3.0)) == 6.0

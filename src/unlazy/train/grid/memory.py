@@ -25,8 +25,15 @@ def training_bytes(plan: Plan, shared: Shared) -> int:
         return trained, plan.rule.init(trained, shared.lr[0], shared.wd[0])
 
     shapes = jax.eval_shape(lambda: first_lane(plan, shared))
+    batch = _batch_bytes(plan, shapes[2]) if plan.own_batch else 0
     # Twice the state: a loop holds what it reads and what it writes.
-    return 2 * _tree_bytes(jax.eval_shape(state)) + _intermediates(lane, *shapes)
+    return 2 * _tree_bytes(jax.eval_shape(state)) + _intermediates(lane, *shapes) + batch
+
+
+def batch_is_small(plan: Plan, shared: Shared) -> bool:
+    """Whether a batch is smaller than the parameters of one lane."""
+    trained, _, data = jax.eval_shape(lambda: first_lane(plan, shared))
+    return plan.batch_size is not None and _batch_bytes(plan, data) < _tree_bytes(trained)
 
 
 def evaluation_bytes(plan: Plan, shared: Shared) -> int:
@@ -84,6 +91,10 @@ def _written(jaxpr: Any) -> int:
 
 def _is_program(value: Any) -> bool:
     return hasattr(value, "eqns") or hasattr(value, "jaxpr")
+
+
+def _batch_bytes(plan: Plan, data: Any) -> int:
+    return _tree_bytes(data) * (plan.batch_size or 0) // plan.samples
 
 
 def _tree_bytes(tree: Any) -> int:

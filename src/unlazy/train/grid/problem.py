@@ -16,6 +16,7 @@ from unlazy.train.grid.checking import check_start, samples_of
 from unlazy.train.grid.chunks import Tiling, tile
 from unlazy.train.grid.layout import Axes, check_seed_axis, lay_out, leaf_axes
 from unlazy.train.grid.memory import (
+    batch_is_small,
     evaluated_together,
     evaluation_bytes,
     lanes_that_fit,
@@ -96,6 +97,7 @@ def fit_memory(
     plan: Plan, shared: Shared, memory: int | float, workers: int
 ) -> tuple[Plan, Tiling]:
     """How the lanes are cut into chunks so that `workers` of them fit into `memory` bytes."""
+    plan = plan._replace(own_batch=copies_pay() and batch_is_small(plan, shared))
     seeds, settings = shared.keys.shape[0], shared.lr.shape[0]
     workers = min(workers, seeds * settings)
     each = memory / workers
@@ -107,3 +109,8 @@ def fit_memory(
         tiling.rows * tiling.columns, each, evaluation_bytes(plan, shared)
     )
     return plan._replace(at_once=together), tiling
+
+
+def copies_pay() -> bool:
+    """Whether lanes with batches of their own are faster, as measured: on a GPU, not on cores."""
+    return jax.default_backend() != "cpu"

@@ -2,7 +2,9 @@
 """The compiled programs of a chunk of lanes: start, train from one epoch to another, evaluate.
 
 A state has two leading axes: seeds, then settings. Settings are mapped inside of seeds, so that all
-settings of a seed see the same arrays of inputs and a product with them is one plain product.
+settings of a seed see the same arrays of inputs and a product with them is one plain product. On an
+accelerator small batches are copied for every lane: then the product leaves its result in the order
+of lanes that the next one wants, which saves a tenth of a step, or a fifth, in transpositions.
 """
 
 from collections.abc import Callable
@@ -32,6 +34,7 @@ class Plan(NamedTuple):
     samples: int
     batch_size: int | None
     at_once: int = 1  # lanes evaluated together
+    own_batch: bool = False  # whether every lane has its copy of the batch
 
 
 class Shared(NamedTuple):
@@ -137,12 +140,20 @@ def _epoch(plan: Plan, trained: Any, rule: Any, frozen: list[Array], batches, se
         return *plan.rule.update(trained, gradient, rule, lr, wd), loss
 
     def step(carry, leaves):
+        if plan.own_batch:
+            leaves = _copies(leaves, settings[0].shape[0])
         batch = jax.tree.unflatten(plan.structure, leaves)
-        *carry, loss = jax.vmap(lane, in_axes=(0, 0, 0, 0, None))(*carry, *settings, batch)
+        axes = (0, 0, 0, 0, 0 if plan.own_batch else None)
+        *carry, loss = jax.vmap(lane, in_axes=axes)(*carry, *settings, batch)
         return tuple(carry), loss
 
     (trained, rule), losses = jax.lax.scan(step, (trained, rule), batches)
     return trained, rule, jnp.mean(losses, axis=0)
+
+
+def _copies(leaves: list[Array], count: int) -> list[Array]:
+    copies = [jnp.broadcast_to(leaf, (count, *leaf.shape)) for leaf in leaves]
+    return jax.lax.optimization_barrier(copies)  # else XLA sees that they are one
 
 
 def _batches(plan: Plan, data: list[Array], key: Array, epoch: Array) -> list[Array]:

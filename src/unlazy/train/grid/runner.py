@@ -28,6 +28,10 @@ _start = jax.jit(start, static_argnums=0)
 _advance = jax.jit(advance, static_argnums=0, donate_argnums=1)
 _evaluate = jax.jit(evaluate, static_argnums=0)
 
+# For programs that run a few times: to try out kernels for their products took 2 to 9 s on a GPU,
+# the products themselves milliseconds.
+_UNTUNED = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
+
 
 class Programs(NamedTuple):
     """The compiled programs for one shape of chunk."""
@@ -64,14 +68,23 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
     columns = jax.ShapeDtypeStruct((tiling.columns,), jnp.int32)
     epoch = jax.ShapeDtypeStruct((), jnp.int32)
     state = jax.eval_shape(partial(start, plan), shared, rows, columns)
+    untuned = _UNTUNED.get(jax.default_backend())
     lowered = (
-        _advance.lower(plan, state, shared, rows, columns, epoch, epoch),
-        _evaluate.lower(plan, state, shared, rows),
-        _start.lower(plan, shared, rows, columns),
+        (_start.lower(plan, shared, rows, columns), untuned),
+        (_advance.lower(plan, state, shared, rows, columns, epoch, epoch), None),
+        (_evaluate.lower(plan, state, shared, rows), untuned),
     )
     with ThreadPoolExecutor(len(lowered)) as pool:
-        train, judge, begin = pool.map(lambda program: program.compile(), lowered)
-    return Programs(begin, train, judge)
+        return Programs(*pool.map(lambda one: _compiled(*one), lowered))
+
+
+def _compiled(program: jax.stages.Lowered, options: dict[str, Any] | None) -> Any:
+    try:
+        return program.compile(compiler_options=options)
+    except jax.errors.JaxRuntimeError as error:
+        if options is None or "No such compile option" not in str(error):
+            raise
+        return program.compile()  # another version of XLA has another name for it
 
 
 def run_chunks(
