@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +46,7 @@ def conjugate_model(net: Network, params: Any, inputs: tuple[Any, ...]) -> Linea
     """
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         wide = _wide(params)
-        phi = [last_features(net, wide, jnp.asarray(x, jnp.float64)) for x in inputs]
+        phi = [_last_features(net, wide, jnp.asarray(x, jnp.float64)) for x in inputs]
         A = wide.A if isinstance(net, ResNet3) else wide.a
         starts = tuple(np.asarray(features @ A.T) for features in phi)
         K = tuple(np.asarray(features @ phi[0].T) for features in phi)
@@ -64,26 +65,38 @@ def tangent_model(
     """
     with jax.enable_x64(True):
         wide = _wide(params)
-        first, *rest = (jnp.asarray(x, jnp.float64) for x in inputs)
-        others = jnp.concatenate(rest)  # as one, since each shape compiles for itself
+        first, *rest = (np.asarray(x, np.float64) for x in inputs)
+        others = np.concatenate(rest)  # as one, since each shape compiles for itself
         ends = np.cumsum([len(x) for x in rest])[:-1]
-        with jax.default_matmul_precision("highest"):
-            outputs = [np.asarray(net(wide, x)) for x in (first, others)]
-        c = outputs[0].shape[1]
+        near, far = (_outputs(net, wide, x) for x in (first, others))
+        K, pairs = _tangent(net, wide, first, None, coupled)
+        K_others, pairs_others = _tangent(net, wide, others, first, coupled)
 
-        def both(kernel: Callable[..., Array]) -> tuple[np.ndarray, ...]:
-            found = [np.asarray(kernel(*x)) for x in ((first,), (others, first))]
-            return (found[0], *np.split(found[1], ends))
+    def sets(of_first: Any, of_others: Any) -> tuple[np.ndarray, ...]:
+        return np.asarray(of_first), *np.split(np.asarray(of_others), ends)
 
-        K = both(lambda *x: kernels.empirical_ntk_traced(net, wide, *x) / c)
-        # Transposed on the device: at the paper's size these are gigabytes.
-        pairs = (
-            both(lambda *x: jnp.swapaxes(kernels.empirical_ntk(net, params, *x), 1, 2))
-            if coupled
-            else None
-        )
-    offsets = (outputs[0], *np.split(outputs[1], ends))
-    return Linear(K, offsets, tuple(np.zeros_like(offset) for offset in offsets), pairs)
+    offsets = sets(near, far)
+    return Linear(
+        tuple(block / near.shape[1] for block in sets(K, K_others)),
+        offsets,
+        tuple(np.zeros_like(offset) for offset in offsets),
+        sets(pairs, pairs_others) if coupled else None,
+    )
+
+
+def _tangent(
+    net: Network, params: Any, x1: np.ndarray, x2: np.ndarray | None, coupled: bool
+) -> tuple[Array, Array | None]:
+    """The kernel summed over outputs and, if wanted, that of all pairs, outputs beside inputs."""
+    if coupled:
+        return _arranged(kernels.empirical_ntk(net, params, x1, x2))
+    return kernels.empirical_ntk_traced(net, params, x1, x2), None
+
+
+@jax.jit
+def _arranged(K: Float[Array, "n1 n2 c c"]) -> tuple[Array, Array]:
+    # On the device, and the pairs in float32: at the paper's size these are gigabytes.
+    return jnp.trace(K, axis1=2, axis2=3), jnp.swapaxes(K, 1, 2).astype(jnp.float32)
 
 
 def limit_model(name: str, split: Split) -> Linear:
@@ -138,5 +151,16 @@ def parts(method: str) -> tuple[str, str]:
     return layers, mode
 
 
+# Compiled whole: operation by operation, an accelerator's compiler takes longer than the work.
+@eqx.filter_jit
+def _outputs(net: Network, params: Any, x: Float[Any, "n d"]) -> Float[Array, "n c"]:
+    with jax.default_matmul_precision("highest"):
+        return net(params, x)
+
+
+_last_features = eqx.filter_jit(last_features)
+
+
 def _wide(params: Any) -> Any:
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
+    """In float64, by NumPy, for which nothing is compiled."""
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), params)

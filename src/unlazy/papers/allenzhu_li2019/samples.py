@@ -10,7 +10,7 @@ from jaxtyping import PRNGKeyArray
 from unlazy import data
 from unlazy.data import ComposedParities
 from unlazy.nets import BiasedTwoLayer, ResNet3, ThreeLayer
-from unlazy.papers.grids.learner import Keys, Samples, Split, keys_of
+from unlazy.papers.grids.learner import Keys, Samples, Split, initial, keys_of
 
 _POOL = 8192  # training sets of all sizes up to this one are cut from one draw
 
@@ -74,4 +74,4 @@ def network(layers: str, task: Task, width: int) -> Network:
 
 def start(net: Network, seed: int) -> Any:
     """The initial parameters of a seed."""
-    return net.init(key=keys(seed).init)
+    return initial(net, keys(seed).init)

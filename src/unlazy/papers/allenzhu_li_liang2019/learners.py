@@ -18,7 +18,7 @@ def network_learner(
 ) -> Learner:
     """A network whose hidden weights are trained, on the splits of the seeds."""
     net = samples.network(_layers(method), width)
-    starts: list[Any] = [net.init(key=samples.keys(seed).init) for seed in seeds]
+    starts: list[Any] = [learner.initial(net, samples.keys(seed).init) for seed in seeds]
     return learner.network_learner(net, starts, splits, "weights")
 
 
@@ -30,7 +30,10 @@ def linear_models(
     part = "last" if "last" in method else "weights"
     return [
         linear_model(
-            net, net.init(key=samples.keys(seed).init), part, tuple(each.x for each in split)
+            net,
+            learner.initial(net, samples.keys(seed).init),
+            part,
+            tuple(each.x for each in split),
         )
         for seed, split in zip(seeds, splits, strict=True)
     ]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,6 +44,12 @@ class Keys(NamedTuple):
 def keys_of(paper: int, seed: int) -> Keys:
     """Keys that differ between papers, each with a number of its own."""
     return Keys(*jax.random.split(jax.random.fold_in(jax.random.key(paper), seed), 4))
+
+
+@eqx.filter_jit
+def initial(net: Any, key: PRNGKeyArray) -> Any:
+    """The initial parameters of a network, as one program and not one for every array."""
+    return net.init(key=key)
 
 
 @dataclass(frozen=True)

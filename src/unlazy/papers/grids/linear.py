@@ -95,12 +95,11 @@ def linear_model(net: Any, params: Any, part: Part, sets: tuple[Any, ...]) -> Li
         sets: arrays of inputs, two at least, the training set first.
     """
     with jax.enable_x64(True):
-        wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
+        # By NumPy, for which nothing is compiled; the other sets as one, since each shape is.
+        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), params)
         trained, frozen = nets.partition(wide, part)
-        inputs = [jnp.asarray(x, jnp.float64) for x in sets]
-
-        # The other sets as one, since each shape compiles for itself.
-        rest = jnp.concatenate(inputs[1:])
+        inputs = [np.asarray(x, np.float64) for x in sets]
+        rest = np.concatenate(inputs[1:])
         K = np.asarray(empirical_ntk_traced(net, wide, inputs[0], trained=part))
         K_rest = np.asarray(empirical_ntk_traced(net, wide, rest, inputs[0], trained=part))
         near, far = (_along_itself(net, trained, frozen, x) for x in (inputs[0], rest))
@@ -116,7 +115,7 @@ def linear_model(net: Any, params: Any, part: Part, sets: tuple[Any, ...]) -> Li
 
 
 @eqx.filter_jit
-def _along_itself(net: Any, trained: Any, frozen: Any, x: Float[Array, "n d"]) -> Any:
+def _along_itself(net: Any, trained: Any, frozen: Any, x: Float[Any, "n d"]) -> Any:
     """A network, and its derivative along its own trained parameters."""
 
     def output(trained: Any) -> Float[Array, " n"]:

@@ -21,14 +21,14 @@ _GRIDS = {
     "kernel": Grid(between(2e-3, 1e-2), (1e-4, 1e-3), 0),
     "one": Grid((0.05,), (2e-3,), 0),
 }
-# About the optima of smaller widths, which do not move with the width: with every entry from
-# N(0, 1/m) the tangent kernel has a limit. Those of "hidden" are of the reduced size.
+# About the optima of 3layer at m = 100 and 200, which do not move with the width: with every entry
+# from N(0, 1/m) the tangent kernel has a limit.
 _THIN = {
     "narrow": {
         "all": Grid(between(0.02, 0.1), between(5e-3, 5e-2), 1),
-        "hidden": Grid(between(0.05, 0.2), between(1e-3, 1e-2), 1),
+        "hidden": Grid(between(0.02, 0.1), between(1e-2, 1e-1), 1),
     },
-    "pair": {"all": Grid((0.05,), (1e-2, 2e-2), 0), "hidden": Grid((0.1,), (2e-3, 5e-3), 0)},
+    "pair": {"all": Grid((0.05,), (1e-2, 2e-2), 0), "hidden": Grid((0.05,), (2e-2, 5e-2), 0)},
 }
 _REDUCED = {
     "3resnet(all)": Grid(between(0.02, 0.2), between(2e-3, 2e-2), 1),

@@ -31,7 +31,7 @@ def grid_of(kind: str, method: str, width: int) -> Grid:
     - "full": all that LG-50 proposes, some 7 rates by 17 decays.
     - "natural": 4 rates about the best ones found, which are those of every large network, by no
       decay and 1e-5 to 1e-3 by decades, below which a decay is none.
-    - "narrow": 3 of these rates by 2 decays, for the largest three-layer networks.
+    - "narrow": these rates by 2 decays, for the largest three-layer networks.
     - "reduced": 6 rates by 2 decays, of the recorded table.
     - "pair": the two smallest rates of those, never extended.
 
@@ -45,7 +45,7 @@ def grid_of(kind: str, method: str, width: int) -> Grid:
     if kind == "pair":
         return Grid(run_from(_REDUCED[method] * scale, 6)[:2], (1e-5,), 0)
     if kind == "narrow":
-        return Grid(run_from(scale, 3), (1e-5, 1e-4), 1)
+        return Grid(run_from(scale, 4), (1e-5, 1e-4), 1)
     if kind == "natural":
         return Grid(run_from(scale, 4), (0.0, 1e-5, 1e-4, 1e-3), 1)
     low, high = (0.05, 5) if last else (0.2, 15) if "NTK" in method else (0.05, 8)

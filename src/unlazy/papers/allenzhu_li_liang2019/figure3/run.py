@@ -15,7 +15,7 @@ from unlazy.experiments import CellResult, Progress
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.papers.allenzhu_li_liang2019 import samples
 from unlazy.papers.allenzhu_li_liang2019.figure3.config import Training
-from unlazy.papers.grids.learner import MeanSquare, Samples, Split, stack
+from unlazy.papers.grids.learner import MeanSquare, Samples, Split, initial, stack
 from unlazy.papers.grids.tuning import Table, tune
 from unlazy.train import GridResult, fit_grid
 
@@ -63,7 +63,7 @@ def run(config: Training, *, seed: int, progress: Progress) -> CellResult:
             for s in seeds
         ]
         net = ThreeLayer(samples.INPUTS, config.width, init="learner")
-        starts = [net.init(key=samples.keys(s).init) for s in seeds]
+        starts = [initial(net, samples.keys(s).init) for s in seeds]
 
         def fit(rates, decays) -> Table:
             result = _fit(config, net, starts, splits, seeds, rates, decays, progress)
