@@ -256,9 +256,3 @@ def test_batches_are_copied_for_small_ones_alone(monkeypatch):
     for size in (5, 9, None):  # 5 rows of 5 numbers, 9 of them, or no batches; 42 parameters
         grid(params, data, learning_rates=[0.1], batch_size=size, epochs=1)
     assert seen == [True, False, False]
-
-
-def test_an_option_that_another_compiler_does_not_know_is_left_out():
-    program = jax.jit(lambda x: 2 * x).lower(1.0)
-    double = runner._compiled(program, {"xla_of_another_version": True})
-    assert float(double(3.0)) == 6.0

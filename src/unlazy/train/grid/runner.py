@@ -18,6 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.train.grid.chunks import Chunk, Tiling
+from unlazy.train.grid.compiling import Compiler
+from unlazy.train.grid.memory import training_bytes
 from unlazy.train.grid.program import Plan, Shared, State, advance, evaluate, start
 from unlazy.train.grid.progress import Meter
 
@@ -28,9 +30,9 @@ _start = jax.jit(start, static_argnums=0)
 _advance = jax.jit(advance, static_argnums=0, donate_argnums=1)
 _evaluate = jax.jit(evaluate, static_argnums=0)
 
-# For programs that run a few times: to try out kernels for their products took 2 to 9 s on a GPU,
-# the products themselves milliseconds.
-_UNTUNED = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
+_MUCH_WORK = 2**30  # bytes a step, from which on tuning pays
+
+_compile = Compiler()
 
 
 class Programs(NamedTuple):
@@ -68,23 +70,14 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
     columns = jax.ShapeDtypeStruct((tiling.columns,), jnp.int32)
     epoch = jax.ShapeDtypeStruct((), jnp.int32)
     state = jax.eval_shape(partial(start, plan), shared, rows, columns)
-    untuned = _UNTUNED.get(jax.default_backend())
+    heavy = tiling.rows * tiling.columns * training_bytes(plan, shared) > _MUCH_WORK
     lowered = (
-        (_start.lower(plan, shared, rows, columns), untuned),
-        (_advance.lower(plan, state, shared, rows, columns, epoch, epoch), None),
-        (_evaluate.lower(plan, state, shared, rows), untuned),
+        (_start.lower(plan, shared, rows, columns), False),
+        (_advance.lower(plan, state, shared, rows, columns, epoch, epoch), heavy),
+        (_evaluate.lower(plan, state, shared, rows), False),
     )
     with ThreadPoolExecutor(len(lowered)) as pool:
-        return Programs(*pool.map(lambda one: _compiled(*one), lowered))
-
-
-def _compiled(program: jax.stages.Lowered, options: dict[str, Any] | None) -> Any:
-    try:
-        return program.compile(compiler_options=options)
-    except jax.errors.JaxRuntimeError as error:
-        if options is None or "No such compile option" not in str(error):
-            raise
-        return program.compile()  # another version of XLA has another name for it
+        return Programs(*pool.map(lambda one: _compile(one[0], tuned=one[1]), lowered))
 
 
 def run_chunks(
