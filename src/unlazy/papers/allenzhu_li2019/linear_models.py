@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels of the networks: at finite width, for SGD and ridge, and at infinite width."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from unlazy import kernels
 from unlazy.nets import ResNet3, ThreeLayer
 from unlazy.papers.allenzhu_li2019 import samples
 from unlazy.papers.allenzhu_li2019.samples import Network, Task
+from unlazy.papers.grids.host import on_host
 from unlazy.papers.grids.learner import Split
 from unlazy.papers.grids.linear import Linear
 
@@ -108,11 +110,18 @@ def limit_model(name: str, split: Split) -> Linear:
     """
     inputs = [np.asarray(part.x, np.float64) for part in split]
     d = inputs[0].shape[1]
-    flipped = np.where(np.arange(d)[None, :] < np.arange(d + 1)[:, None], -1.0, 1.0)
-    values = np.asarray(LIMITS[name](flipped[:1], flipped))[0]
+    values = _limit_values(name, d)
     differ = [np.rint((d - x @ inputs[0].T) / 2).astype(np.int64) for x in inputs]
     zeros = tuple(np.zeros(np.shape(part.y)) for part in split)
     return Linear(tuple(values[count] for count in differ), zeros, zeros)
+
+
+@functools.cache
+def _limit_values(name: str, d: int) -> Float[np.ndarray, " values"]:
+    """The kernel of two corners that differ in 0, 1, ..., d signs."""
+    flipped = np.where(np.arange(d)[None, :] < np.arange(d + 1)[:, None], -1.0, 1.0)
+    with on_host():
+        return np.asarray(LIMITS[name](flipped[:1], flipped))[0]
 
 
 def linear_models(

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Figure 2 is made of, and the cells that this gives."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from unlazy.experiments import Cell
 from unlazy.papers.allenzhu_li2019.linear_models import parts
@@ -141,22 +143,31 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
-    listed = []
+    """The widest networks first, and kernels in between.
+
+    A device that several cells share trains those while these, many small programs, are compiled.
+    """
+    networks: list[Cell] = []
+    kernels: list[Cell] = []
     for panel in config.panels:
-        limits = config.limits(panel)
         label = f"infinite width, N = {panel.task.n}"
-        listed.append(Cell(NAME, VERSION, limits, label=label))
-        for methods, widths in (
-            (panel.networks, panel.widths),
-            (KERNELS, panel.kernel_widths),
-        ):
-            for width in widths:
-                for method in methods:
-                    for training, seed in config.trainings(panel, method, width):
-                        label = f"{method}, m = {width}, N = {panel.task.n}, seed {seed}"
-                        label += "" if training.seeds == 1 else f" to {seed + training.seeds - 1}"
-                        listed.append(Cell(NAME, VERSION, training, seed, label))
-    return listed
+        kernels.append(Cell(NAME, VERSION, config.limits(panel), label=label))
+        networks += _trainings(config, panel, panel.networks, panel.widths)
+        kernels += _trainings(config, panel, KERNELS, panel.kernel_widths)
+    networks.sort(key=lambda cell: cell.config.width, reverse=True)
+    pairs = zip_longest(networks, kernels)
+    return [cell for pair in pairs for cell in pair if cell is not None]
+
+
+def _trainings(
+    config: Config, panel: Panel, methods: tuple[str, ...], widths: tuple[int, ...]
+) -> Iterator[Cell]:
+    for width in widths:
+        for method in methods:
+            for training, seed in config.trainings(panel, method, width):
+                label = f"{method}, m = {width}, N = {panel.task.n}, seed {seed}"
+                label += "" if training.seeds == 1 else f" to {seed + training.seeds - 1}"
+                yield Cell(NAME, VERSION, training, seed, label)
 
 
 def notes(config: Config) -> list[str]:

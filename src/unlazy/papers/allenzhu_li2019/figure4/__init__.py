@@ -48,7 +48,9 @@ def _paper() -> Config:
         (20_000, between(1, 10), (1e-5, 5e-5, 1e-4, 5e-4)),
         (100_000, (2.0, 5.0), (1e-5, 5e-5, 1e-4, 5e-4)),
     )
-    return Config(tuple(Training(*grid) for grid in grids), _BUILT, least_test=0.69)
+    trainings = tuple(Training(*grid) for grid in grids)
+    # One run, of m = 200 at rate 5 and decay 5e-5, comes to .62; the others stay above .77.
+    return Config(trainings, _BUILT, least_test=0.69, refuted=("RN-67/test",))
 
 
 EXPERIMENT = Experiment(
@@ -64,8 +66,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Preset(
             _paper(),
-            about="d = 40, N = 5000, m = 200 to 100000, 800 epochs, 172 runs",
-            takes="an estimated 3 minutes on one H200 GPU",
+            about="d = 40, N = 5000, m = 200 to 100000, 800 epochs, 168 runs",
+            takes="100 seconds on one H200 GPU",
         ),
     },
     cells=cells,
