@@ -3,12 +3,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 from unlazy.experiments import Cell
 from unlazy.papers.allenzhu_li2019.linear_models import parts
 from unlazy.papers.allenzhu_li2019.samples import Task
 from unlazy.papers.grids.lattice import between
+from unlazy.papers.grids.order import mixed
 from unlazy.papers.grids.tuning import Grid
 
 NAME, VERSION = "allenzhu_li2019/figure2", 1
@@ -143,10 +143,6 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
-    """The widest networks first, and kernels in between.
-
-    A device that several cells share trains those while these, many small programs, are compiled.
-    """
     networks: list[Cell] = []
     kernels: list[Cell] = []
     for panel in config.panels:
@@ -154,9 +150,7 @@ def cells(config: Config) -> list[Cell]:
         kernels.append(Cell(NAME, VERSION, config.limits(panel), label=label))
         networks += _trainings(config, panel, panel.networks, panel.widths)
         kernels += _trainings(config, panel, KERNELS, panel.kernel_widths)
-    networks.sort(key=lambda cell: cell.config.width, reverse=True)
-    pairs = zip_longest(networks, kernels)
-    return [cell for pair in pairs for cell in pair if cell is not None]
+    return mixed(networks, kernels, work=lambda cell: cell.config.width)
 
 
 def _trainings(

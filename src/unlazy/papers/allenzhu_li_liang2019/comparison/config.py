@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Figures 1 and 2 are made of, and the cells that this gives."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from unlazy.experiments import Cell
-from unlazy.papers.allenzhu_li_liang2019.learners import METHODS
+from unlazy.papers.allenzhu_li_liang2019.learners import KERNELS, METHODS
 from unlazy.papers.grids.lattice import between, run_from
+from unlazy.papers.grids.order import mixed
 from unlazy.papers.grids.tuning import Grid
 
 VERSION = 1
@@ -109,18 +111,14 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
-    return [
-        Cell(
-            experiment=NAMES[config.target],
-            version=VERSION,
-            config=point,
-            seed=seed,
-            label=_label(point, seed),
-        )
-        for size in config.sizes()
-        for method in METHODS
-        for point, seed in config.points(method, size)
-    ]
+    def of(methods: Sequence[str]) -> Iterator[Cell]:
+        for size in config.sizes():
+            for method in methods:
+                for point, seed in config.points(method, size):
+                    yield Cell(NAMES[config.target], VERSION, point, seed, _label(point, seed))
+
+    networks = [method for method in METHODS if method not in KERNELS]
+    return mixed(of(networks), of(KERNELS), work=lambda cell: cell.config.size.width)
 
 
 def _label(point: Point, seed: int) -> str:
