@@ -11,6 +11,8 @@ import pytest
 from unlazy.errors import UnknownNameError
 from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced, relu_gram
 from unlazy.kernels.empirical import blocks
+from unlazy.kernels.empirical.features import Blocks, Cost
+from unlazy.kernels.empirical.model import Model, split_params
 from unlazy.nets import TwoLayer
 
 NAMES = (
@@ -287,3 +289,32 @@ def test_an_equinox_model_needs_one_line():
     model = eqx.nn.MLP(2, "scalar", 16, 1, key=jr.key(0))
     K = empirical_ntk(lambda model, x: jax.vmap(model)(x), model, jr.normal(jr.key(1), (3, 2)))
     assert K.shape == (3, 3, 1, 1)
+
+
+@pytest.mark.parametrize(("cross", "expected"), [(False, 24 + 12), (True, 24 + 2 * 24)])
+def test_features_are_computed_again_once_a_panel(cross, expected, networks, x64, monkeypatch):
+    rows, compute = [], blocks._features
+
+    def count(model, trained, x, method):
+        rows.append(len(x))
+        return compute(model, trained, x, method)
+
+    monkeypatch.setattr(blocks, "_features", count)
+    f, params, x, _ = problem(networks, "mlp", 24)
+    arrays, frozen = split_params(params, None)
+    method = blocks.Method(layerwise=True, traced=True, dtype=np.dtype(np.float64))
+    layout = Blocks(rows=4, held=3)  # two panels of three blocks
+    K = blocks.kernel(Model(f, frozen), arrays, x, x if cross else None, method, layout)
+    assert sum(rows) == expected
+    assert_close(K, np.einsum("ijaa->ij", networks.dense_kernel(f, params, x)))
+
+
+def test_blocks_fit_the_memory_and_are_whole_where_they_can():
+    cost = Cost(row=400, kept=100, pair=8)
+    for memory in (1e4, 1e5, 1e6):
+        rows, held = cost.blocks(10**6, memory)
+        assert rows * (2 * cost.row + cost.pair * rows) <= memory / 2
+        assert rows * held * cost.kept <= memory / 2
+        assert held >= 8
+    assert cost.blocks(20, 1e5) == Blocks(20, 1)
+    assert cost.blocks(5, 1) == Blocks(1, 1)

@@ -14,7 +14,14 @@ from jaxtyping import Array, PyTree
 
 from unlazy.checks import is_known
 from unlazy.kernels.empirical import contraction, products
-from unlazy.kernels.empirical.features import Cost, Features, cost, features, make_recipe
+from unlazy.kernels.empirical.features import (
+    Blocks,
+    Cost,
+    Features,
+    cost,
+    features,
+    make_recipe,
+)
 from unlazy.kernels.empirical.model import Model, check_outputs
 
 
@@ -93,13 +100,13 @@ def _put(K: Array, block: Array, start: tuple[Array, ...]) -> Array:
 
 
 def kernel(
-    model: Model, trained: PyTree, x1: Array, x2: Array | None, method: Method, block: int
+    model: Model, trained: PyTree, x1: Array, x2: Array | None, method: Method, layout: Blocks
 ) -> Array:
-    """The kernel from tangent features, computed for at most `block` rows at a time."""
+    """The kernel from tangent features, computed for at most `layout.rows` rows at a time."""
     if x2 is None:
-        parts = _symmetric_parts(model, trained, x1, method, block)
+        parts = _symmetric_parts(model, trained, x1, method, layout)
         return _assembled(parts, (x1.shape[0], x1.shape[0]))
-    parts = _cross_parts(model, trained, x1, x2, method, block)
+    parts = _cross_parts(model, trained, x1, x2, method, layout)
     return _assembled(parts, (x1.shape[0], x2.shape[0]))
 
 
@@ -118,36 +125,48 @@ class _Part(NamedTuple):
 
 
 def _cross_parts(
-    model: Model, trained: PyTree, x1: Array, x2: Array, method: Method, block: int
+    model: Model, trained: PyTree, x1: Array, x2: Array, method: Method, layout: Blocks
 ) -> Iterator[_Part]:
-    starts1, size1 = _starts(x1.shape[0], block)
-    starts2, size2 = _starts(x2.shape[0], block)
-    held = _features(model, trained, x2, method) if len(starts2) == 1 else None
-    for i in starts1:
-        one = _features(model, trained, x1[i : i + size1], method)
+    starts1, size1 = _starts(x1.shape[0], layout.rows)
+    starts2, size2 = _starts(x2.shape[0], layout.rows)
+    for panel, _ in _panels(starts1, layout.held):
+        held = [_features(model, trained, x1[i : i + size1], method) for i in panel]
         for j in starts2:
-            two = held or _features(model, trained, x2[j : j + size2], method)
-            yield _Part((i, j), _cross(one, two, method.traced))
+            two = _features(model, trained, x2[j : j + size2], method)
+            for i, one in zip(panel, held, strict=True):
+                yield _Part((i, j), _cross(one, two, method.traced))
 
 
 def _symmetric_parts(
-    model: Model, trained: PyTree, x: Array, method: Method, block: int
+    model: Model, trained: PyTree, x: Array, method: Method, layout: Blocks
 ) -> Iterator[_Part]:
-    starts, size = _starts(x.shape[0], block)
+    starts, size = _starts(x.shape[0], layout.rows)
     if len(starts) == 1:
         count = _TILES.get(jax.default_backend(), 1)
         tiles = _features_in_parts(model, trained, x, method, count)
         yield _Part((0, 0), _symmetric(tiles, method.traced))
         return
-    swap = (1, 0) if method.traced else (1, 0, 3, 2)
-    for k, i in enumerate(starts):
-        one = _features(model, trained, x[i : i + size], method)
-        yield _Part((i, i), _symmetric([one], method.traced))
-        for j in starts[k + 1 :]:
+    for panel, later in _panels(starts, layout.held):
+        held = [_features(model, trained, x[i : i + size], method) for i in panel]
+        for k, (i, one) in enumerate(zip(panel, held, strict=True)):
+            yield _Part((i, i), _symmetric([one], method.traced))
+            for j, two in zip(panel[k + 1 :], held[k + 1 :], strict=True):
+                yield from _mirror_images((i, j), _cross(one, two, method.traced), method)
+        for j in later:
             two = _features(model, trained, x[j : j + size], method)
-            values = _cross(one, two, method.traced)
-            yield _Part((i, j), values)
-            yield _Part((j, i), jnp.transpose(values, swap))
+            for i, one in zip(panel, held, strict=True):
+                yield from _mirror_images((i, j), _cross(one, two, method.traced), method)
+
+
+def _mirror_images(start: tuple[int, int], values: Array, method: Method) -> Iterator[_Part]:
+    yield _Part(start, values)
+    yield _Part(start[::-1], jnp.transpose(values, (1, 0) if method.traced else (1, 0, 3, 2)))
+
+
+def _panels(starts: list[int], held: int) -> Iterator[tuple[list[int], list[int]]]:
+    """The blocks that are held together, and those that come after them."""
+    for k in range(0, len(starts), held):
+        yield starts[k : k + held], starts[k + held :]
 
 
 def _starts(n: int, block: int) -> tuple[list[int], int]:

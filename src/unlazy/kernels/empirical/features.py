@@ -97,6 +97,7 @@ class Cost(NamedTuple):
     """Bytes of temporary memory, an estimate."""
 
     row: int  # for the features of one sample, while they are computed
+    kept: int  # for the features of one sample
     pair: int  # for the contraction, each pair of samples
 
     def block(self, memory: int | float) -> int:
@@ -104,6 +105,25 @@ class Cost(NamedTuple):
         # pair b^2 + 2 row b = memory
         root = math.sqrt(self.row**2 + self.pair * memory)
         return int(memory / (self.row + root))
+
+    def blocks(self, rows: int, memory: int | float) -> "Blocks":
+        """All rows at a time where they fit; else half of the memory is for blocks that are held.
+
+        Features take less when they are there than while they are computed, and the more of them
+        are held, the less often are the others computed again.
+        """
+        whole = self.block(memory)
+        if rows <= whole:
+            return Blocks(rows, 1)
+        size = max(1, self.block(memory / 2))
+        return Blocks(size, max(1, int(memory / (2 * size * self.kept))))
+
+
+class Blocks(NamedTuple):
+    """How many rows are computed at a time, and how many such blocks are held."""
+
+    rows: int
+    held: int
 
 
 def cost(recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype) -> Cost:
@@ -114,9 +134,9 @@ def cost(recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype) -> Cost:
     pairs = 1 if recipe.traced else c**2
     positions = max((o.A.shape[1] for o in of.outer), default=1)
     grams = positions**2 * (2 + pairs) if positions > 1 else 0
-    kept = sum(array.size for array in jax.tree.leaves(of))
+    kept = sum(array.size for array in jax.tree.leaves(of)) * dtype.itemsize
     # Four times: the network's own activations, their gradients, and factors multiplied out.
-    return Cost(4 * kept * dtype.itemsize, (3 * pairs + grams) * dtype.itemsize)
+    return Cost(4 * kept, kept, (3 * pairs + grams) * dtype.itemsize)
 
 
 def _of_sample(recipe: Recipe, leaves: list[Array], x: Array):

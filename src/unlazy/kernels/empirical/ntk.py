@@ -152,10 +152,10 @@ def _kernel(f, params, x1, x2, trained, implementation, memory, *, traced: bool)
         rows2 = None if x2 is None else problem.samples("x2")
         cost = blocks.survey(model, arrays, rows1, method)
         check_rowwise(model, arrays, _some_rows(rows1, rows2))
-        block = cost.block(memory)
-        if problem.uses_products(block):
+        if problem.uses_products(cost.block(memory)):
             return blocks.from_products(model, arrays, rows1, rows2, method)
-        return blocks.kernel(model, arrays, rows1, rows2, method, block)
+        most = max(rows1.shape[0], 0 if rows2 is None else rows2.shape[0])
+        return blocks.kernel(model, arrays, rows1, rows2, method, cost.blocks(most, memory))
 
 
 class _Problem(NamedTuple):

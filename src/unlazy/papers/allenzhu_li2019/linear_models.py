@@ -22,6 +22,8 @@ from unlazy.papers.grids.linear import Linear
 # In units of the kernel's mean eigenvalue; by steps of 10^(1/4), and wide enough for both ends.
 RIDGES = 10 ** np.linspace(-8, 3, 45)
 
+_MEMORY = 2**32  # bytes: at the paper's widths, for more samples at a time
+
 # The kernels of infinite width, by the name of the network whose limit they are, up to scale; those
 # of 3layer without the biases of its second layer (RN-17).
 LIMITS: dict[str, Callable[[Any, Any], Array]] = {
@@ -91,8 +93,8 @@ def _tangent(
 ) -> tuple[Array, Array | None]:
     """The kernel summed over outputs and, if wanted, that of all pairs, outputs beside inputs."""
     if coupled:
-        return _arranged(kernels.empirical_ntk(net, params, x1, x2))
-    return kernels.empirical_ntk_traced(net, params, x1, x2), None
+        return _arranged(kernels.empirical_ntk(net, params, x1, x2, memory=_MEMORY))
+    return kernels.empirical_ntk_traced(net, params, x1, x2, memory=_MEMORY), None
 
 
 @jax.jit
