@@ -81,7 +81,7 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Compute stored cells again.")] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Cells at a time.", show_default="1, or 4 on an accelerator"),
+        typer.Option(min=1, help="Cells at a time.", show_default="1, or up to 4 on a GPU"),
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -22,7 +23,6 @@ from unlazy.experiments import (
     Reporter,
     Store,
     run_experiment,
-    workers,
 )
 
 TOY = Path(__file__).parent / "toy.py"
@@ -65,6 +65,13 @@ def start_toy(out: Path):
     return subprocess.Popen(
         [sys.executable, str(TOY), str(out)], env=environment, stderr=subprocess.PIPE, text=True
     )
+
+
+def until_stopped(progress):
+    for _ in range(30_000):
+        progress(1, 2)
+        time.sleep(0.001)
+    raise AssertionError("it was never stopped")
 
 
 @pytest.fixture(scope="module")
@@ -265,37 +272,50 @@ def test_after_a_failure_cells_at_work_are_stored_and_no_further_ones_begun(toy,
         return toy.run(config, seed=seed, progress=progress)
 
     failing = dataclasses.replace(toy.EXPERIMENT, run=run)
+    notes = []
+
+    class Recorder(Reporter):
+        def note(self, text):
+            notes.append(text)
+
     with pytest.raises(CellError, match="'cell 1' of toy/figure1 failed"):
-        run_experiment(failing, "quick", out=tmp_path, jobs=2)
+        run_experiment(failing, "quick", out=tmp_path, jobs=2, progress=Recorder())
+    assert notes[-1] == "the cell 'cell 1' failed; those at work are finished first."
     assert 0 in begun
     assert len(begun) < 5
     assert run_experiment(toy.EXPERIMENT, "quick", out=tmp_path).reused == len(begun) - 1
 
 
-def test_an_interrupt_stops_the_cells_at_work(toy, tmp_path, monkeypatch):
-    at_work, ended = threading.Event(), []
+@pytest.mark.parametrize("after_a_failure", [False, True])
+def test_an_interrupt_stops_the_cells_at_work(toy, tmp_path, after_a_failure):
+    second, ended, main = threading.Event(), [], threading.get_ident()
 
     def run(config, *, seed, progress):
-        at_work.set()
+        if config.index == 1:
+            second.set()
+            if after_a_failure:
+                raise ZeroDivisionError
+        if config.index == 0:
+            second.wait(timeout=30)
+            time.sleep(0.2)  # until the main thread waits for the cells at work
+            signal.pthread_kill(main, signal.SIGINT)
         try:
-            while True:
-                progress(1, 2)
-                time.sleep(0.001)
+            return until_stopped(progress)
         finally:
             ended.append(config.index)
 
-    def wait(*_, **__):
-        at_work.wait(timeout=30)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(workers, "wait", wait)
     endless = dataclasses.replace(toy.EXPERIMENT, run=run)
-    with pytest.raises(KeyboardInterrupt):
-        run_experiment(endless, "quick", out=tmp_path, jobs=2)
-    assert 1 <= len(ended) <= 2
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(endless, "quick", out=tmp_path, jobs=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert 0 in ended
+    assert len(ended) <= 2
 
 
-@pytest.mark.parametrize("jobs", [0, -1])
+@pytest.mark.parametrize("jobs", [0, -1, True])
 def test_a_number_of_jobs_that_is_none_is_an_error(toy, tmp_path, jobs):
     with pytest.raises(ValueError, match=f"`jobs` must be an integer >= 1, got jobs={jobs}"):
         run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, jobs=jobs)

@@ -7,6 +7,7 @@ from unlazy.experiments.experiment import Experiment, Preset
 from unlazy.experiments.figures import save_figure, style
 from unlazy.experiments.progress import Reporter, reporter_for
 from unlazy.experiments.runner import CellError, RunReport, run_experiment
+from unlazy.experiments.sharing import shared_by_cells
 from unlazy.experiments.store import DamagedCellError, Store
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "reporter_for",
     "run_experiment",
     "save_figure",
+    "shared_by_cells",
     "style",
     "with_record",
 ]

@@ -92,10 +92,11 @@ def run_experiment(
         preset: The name of one of its presets.
         out: The output folder, made if need be; several runs may share it.
         force: Compute every cell again, in place of the stored ones.
-        jobs: How many cells to compute at a time, each in a thread; the results are the same. By
-            default one, or four on an accelerator, where one cell trains while others compile. With
-            more than one, settings of JAX hold in the cells if they are global, not if they are
-            scoped by a `with`.
+        jobs: How many cells to compute at a time, each in a thread and with memory of its own; what
+            they give does not depend on it. By default one, or up to four on an accelerator with
+            16 GiB for each, where one cell trains while others compile. With more than one,
+            settings of JAX hold in the cells if they are global, not if they are scoped by a
+            `with`.
         progress: What to show meanwhile; nothing by default.
 
     Raises:
@@ -105,7 +106,7 @@ def run_experiment(
         ValueError: If `jobs` is no positive integer.
     """
     began = time.perf_counter()
-    if jobs is not None and not (isinstance(jobs, int) and jobs >= 1):
+    if jobs is not None and (isinstance(jobs, bool) or jobs < 1):
         raise ValueError(f"`jobs` must be an integer >= 1, got jobs={jobs!r}.")
     config = experiment.preset(preset).config
     store = Store(out)
@@ -200,6 +201,8 @@ class _Task:
         try:
             return self.experiment.run(cell.config, seed=cell.seed, progress=progress)
         except Exception as error:
+            if self.jobs > 1 and not self.stopped.is_set():
+                self._note(f"the cell '{cell}' failed; those at work are finished first.")
             kind = "" if isinstance(error, UnlazyError) else f"{type(error).__name__}: "
             raise CellError(
                 f"the cell '{cell}' of {cell.experiment} failed: {kind}{error} "

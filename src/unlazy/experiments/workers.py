@@ -8,20 +8,22 @@ process has the device's memory and the compiled programs to itself.
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 from unlazy.experiments.cell import Cell, CellResult
 
-_ON_AN_ACCELERATOR = 4
+_MOST = 4
+_ROOM = 2**34  # bytes of an accelerator's memory that a cell may take
 
 
 def default_jobs() -> int:
-    """One; several on an accelerator, which would otherwise wait for every compilation."""
+    """One; on an accelerator, which would wait for every compilation, up to four that fit it."""
     if "jax" not in sys.modules:  # then the cells do not use it
         return 1
     import jax
 
-    return 1 if jax.default_backend() == "cpu" else _ON_AN_ACCELERATOR
+    statistics = jax.devices()[0].memory_stats() or {}  # none of a processor
+    return min(_MOST, max(1, statistics.get("bytes_limit", 0) // _ROOM))
 
 
 def compute_all(
@@ -39,14 +41,23 @@ def compute_all(
     """
     if jobs == 1:  # in this thread, where the caller's scoped settings hold
         return {cell: compute(cell) for cell in cells}
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {cell: pool.submit(compute, cell) for cell in cells}
-        try:
-            wait(futures.values(), return_when=FIRST_EXCEPTION)
-        except BaseException:
-            stopped.set()
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ThreadPoolExecutor(jobs)
+    futures: dict[Cell, Future[CellResult]] = {}
+    try:
+        for cell in cells:
+            futures[cell] = pool.submit(compute, cell)
+        wait(futures.values(), return_when=FIRST_EXCEPTION)
+        _finish(pool, futures)
+    except BaseException:
+        stopped.set()
+        _finish(pool, futures)
+        raise
     # Cells were begun in order: the one that failed comes before all that were never begun.
     return {cell: future.result() for cell, future in futures.items()}
+
+
+def _finish(pool: ThreadPoolExecutor, futures: dict[Cell, Future[CellResult]]) -> None:
+    """Begin no further cell, and wait for those at work."""
+    pool.shutdown(wait=False, cancel_futures=True)
+    # Not by joining threads: after an interrupted join Python takes a thread for ended.
+    wait([future for future in futures.values() if not future.cancelled()])

@@ -1,72 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
+import jax.numpy as jnp
 import pytest
 
+from unlazy.train import fit_grid
 from unlazy.train.grid import compiling
-from unlazy.train.grid.compiling import Compiler
-
-
-def program(factor):
-    return jax.jit(lambda x: factor * x).lower(1.0)
 
 
 @pytest.fixture
-def compilations(monkeypatch):
-    """The texts of the programs that were compiled, in order."""
-    seen, compiled = [], compiling._compiled
+def compilations():
+    """The names of the programs that XLA compiles, in order."""
+    seen = []
 
-    def count(lowered, options):
-        seen.append(lowered.as_text())
-        return compiled(lowered, options)
+    class Handler(logging.Handler):
+        def emit(self, record):
+            if "Finished XLA compilation of" in record.getMessage():
+                seen.append(record.getMessage().split("jit(")[1].split(")")[0])
 
-    monkeypatch.setattr(compiling, "_compiled", count)
-    return seen
-
-
-def test_equal_programs_are_compiled_once_and_tuned_ones_apart(compilations):
-    compile_ = Compiler()
-    assert float(compile_(program(2.0))(3.0)) == 6.0
-    assert float(compile_(program(2.0))(4.0)) == 8.0
-    assert len(compilations) == 1
-    assert float(compile_(program(2.0), tuned=False)(4.0)) == 8.0
-    assert float(compile_(program(5.0))(4.0)) == 20.0
-    assert len(compilations) == 3
+    logger, handler = logging.getLogger("jax"), Handler()
+    logger.addHandler(handler)
+    with jax.log_compiles(True):
+        yield seen
+    logger.removeHandler(handler)
 
 
-def test_threads_that_ask_together_get_one_program(compilations):
-    compile_, meeting = Compiler(), threading.Barrier(4)
+@pytest.mark.parametrize("tuned", [False, True])
+def test_threads_that_ask_together_get_one_compilation(compilations, monkeypatch, tuned):
+    monkeypatch.setitem(compiling._UNTUNED, "cpu", {"xla_cpu_enable_fast_math": False})
+    meeting = threading.Barrier(4)
+
+    @jax.jit
+    def triple(x):
+        return 3 * x
 
     def ask(_):
-        meeting.wait(timeout=30)
-        return float(compile_(program(2.0))(3.0))
+        with jax.log_compiles(True):  # scoped settings do not reach other threads
+            lowered = triple.lower(1.0)
+            meeting.wait(timeout=60)
+            return float(compiling.compiled(lowered, tuned=tuned)(2.0))
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(ask, range(4))) == [6.0] * 4
-    assert len(compilations) == 1
+    assert compilations.count("triple") == 1
 
 
-def test_the_oldest_programs_are_forgotten(compilations):
-    compile_ = Compiler(most=2)
-    for factor in (1.0, 2.0, 3.0, 3.0, 1.0):
-        assert float(compile_(program(factor))(1.0)) == factor
-    assert len(compilations) == 4
+def test_losses_that_differ_in_a_callback_alone_are_told_apart():
+    def loss_of(offset):
+        def add(value):
+            return value + offset
 
+        def loss(w, batch):
+            shift = jax.pure_callback(add, jax.ShapeDtypeStruct((), jnp.float32), jnp.float32(0))
+            return jnp.mean((batch @ w) ** 2) + jax.lax.stop_gradient(shift)
 
-def test_a_failure_is_told_and_tried_again(monkeypatch):
-    def fail(lowered, options):
-        raise MemoryError
+        return loss
 
-    compile_ = Compiler()
-    with monkeypatch.context() as patch:
-        patch.setattr(compiling, "_compiled", fail)
-        with pytest.raises(MemoryError):
-            compile_(program(2.0))
-    assert float(compile_(program(2.0))(3.0)) == 6.0
+    def trained(offset):
+        results = fit_grid(
+            loss_of(jnp.float32(offset)), jnp.ones(2), jnp.eye(2), learning_rates=[0.01], epochs=1
+        )
+        return float(results.table()["train"][0])
+
+    assert trained(100.0) - trained(1.0) == pytest.approx(99.0, rel=1e-5)
 
 
 def test_an_option_that_another_compiler_does_not_know_is_left_out():
-    double = compiling._compiled(program(2.0), {"xla_of_another_version": True})
+    program = jax.jit(lambda x: 2 * x).lower(1.0)
+    double = compiling._compiled(program, {"xla_of_another_version": True})
     assert float(double(3.0)) == 6.0

@@ -11,7 +11,7 @@ import jax
 def on_host() -> Iterator[None]:
     """Compute on the processor: an accelerator's compiler takes longer than small things do.
 
-    Samples drawn there are the same whatever the network is trained on.
+    Samples drawn there are the same whatever device the network is trained on, if JAX has both.
     """
     with contextlib.ExitStack() as stack:
         # Where JAX was told of accelerators alone there is no such device.

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.train.grid.chunks import Chunk, Tiling
-from unlazy.train.grid.compiling import Compiler
+from unlazy.train.grid.compiling import compiled
 from unlazy.train.grid.memory import training_bytes
 from unlazy.train.grid.program import Plan, Shared, State, advance, evaluate, start
 from unlazy.train.grid.progress import Meter
@@ -31,8 +31,6 @@ _advance = jax.jit(advance, static_argnums=0, donate_argnums=1)
 _evaluate = jax.jit(evaluate, static_argnums=0)
 
 _MUCH_WORK = 2**30  # bytes a step, from which on tuning pays
-
-_compile = Compiler()
 
 
 class Programs(NamedTuple):
@@ -77,7 +75,7 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
         (_evaluate.lower(plan, state, shared, rows), False),
     )
     with ThreadPoolExecutor(len(lowered)) as pool:
-        return Programs(*pool.map(lambda one: _compile(one[0], tuned=one[1]), lowered))
+        return Programs(*pool.map(lambda one: compiled(one[0], tuned=one[1]), lowered))
 
 
 def run_chunks(

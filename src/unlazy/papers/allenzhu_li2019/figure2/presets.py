@@ -51,6 +51,11 @@ def _paper() -> Config:
         kernel_grid="full",
         thin=(Thin("3layer", 1000, "narrow"), Thin("3layer", 5000, "pair")),
         alone=2000,
+        refuted=(
+            "RN-61/3resnet-widths",  # not at m = 20
+            "RN-62/3resnet-widths",  # nor at m = 50
+            "RN-61/3layer",  # .69 to .93 in three of six runs of m = 1000 and 5000
+        ),
     )
 
 
@@ -65,6 +70,6 @@ PRESETS = {
         _paper(),
         about="d = 30, m = 20 to 5000, N = 500 and 1000, 800 epochs, 156 lanes (fewer for the "
         "largest 3layer), 3 seeds",
-        takes="some 20 minutes on one H200 GPU (not yet run to its end)",
+        takes="some 12 minutes on one H200 GPU",
     ),
 }

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cells of Figure 1 compute."""
 
-import functools
 import math
 
 import jax
@@ -11,7 +10,7 @@ import numpy as np
 
 from unlazy import data
 from unlazy.dynamics import KernelDynamics
-from unlazy.experiments import CellResult, Progress
+from unlazy.experiments import CellResult, Progress, shared_by_cells
 from unlazy.kernels import relu_gram
 from unlazy.linalg import Eigen, eigh
 from unlazy.papers.arora2019.figure1.config import LABELS, Spectrum, Training
@@ -26,7 +25,7 @@ def run(config: Spectrum | Training, *, seed: int, progress: Progress) -> CellRe
         return _training(config, seed=seed, progress=progress)
 
 
-@functools.lru_cache(maxsize=1)  # shared by the four cells of a data set
+@shared_by_cells(latest=2)  # at work may be the cells of two data sets
 def _decompose(problem: Problem, seed: int) -> tuple[data.Task, Eigen]:
     task = problem.load(n_test=1, seed=seed)
     return task, eigh(relu_gram(task.x_train))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cells of Figure 2 compute."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -10,7 +8,7 @@ import numpy as np
 
 from unlazy import data
 from unlazy.bounds import absolute_loss, label_complexity, zero_one_loss
-from unlazy.experiments import CellResult, Progress
+from unlazy.experiments import CellResult, Progress, shared_by_cells
 from unlazy.kernels import relu_gram
 from unlazy.linalg import cholesky, eigh
 from unlazy.papers.arora2019.figure2.config import InfiniteWidth, Trained
@@ -25,7 +23,7 @@ def run(config: InfiniteWidth | Trained, *, seed: int, progress: Progress) -> Ce
         return _trained(config, seed=seed, progress=progress)
 
 
-@functools.lru_cache(maxsize=1)  # shared by the cells of a data set
+@shared_by_cells(latest=2)  # at work may be the cells of two data sets
 def _load(problem: Problem, n_test: int, seed: int) -> data.Task:
     return problem.load(n_test=n_test, seed=seed)
 
@@ -61,7 +59,7 @@ def _infinite_width(config: InfiniteWidth, *, seed: int) -> CellResult:
     return CellResult(table, {"label_complexity": np.array(label_complexity(H, y[:, 0]))})
 
 
-@functools.lru_cache(maxsize=1)
+@shared_by_cells(latest=2)
 def _largest_eigenvalue(problem: Problem, n_test: int, seed: int) -> float:
     return float(eigh(relu_gram(_load(problem, n_test, seed).x_train)).values[0])
 
