@@ -41,7 +41,8 @@ class Case:
     """A computation that all entrants do on the same numbers.
 
     `at_least` bounds from below how many times faster ours is than the fastest variant of a
-    library, `at_most` from above how many times as long as a library ours takes.
+    library, `at_most` from above how many times as long as a library ours takes. Answers whose
+    entries have names are shown side by side.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Case:
     tolerance: float  # of the largest difference, relative to the largest entry
     at_least: Mapping[str, float] = field(default_factory=dict)
     at_most: Mapping[str, float] = field(default_factory=dict)
+    entries: tuple[str, ...] = ()
     seed: int = 0
 
 
@@ -234,5 +236,6 @@ CASES: tuple[Case, ...] = (
         # Of the losses at the end, at most 1: at the largest rates rounding grows over 1600 steps.
         tolerance=0.05,
         at_least={"torch": 12.0},
+        entries=tuple(f"rate {lr:g}, decay {wd:g}" for lr, wd in grid_problem.LANES),
     ),
 )

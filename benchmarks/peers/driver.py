@@ -32,6 +32,7 @@ class Result:
     best: float = float("nan")
     peak_bytes: int = 0
     difference: float | None = None  # to ours, relative to the largest entry
+    answer: tuple[float, ...] = ()  # where its entries have names
     versions: dict[str, str] | None = None
     failure: str | None = None
 
@@ -60,7 +61,9 @@ def run_case(case: Case, *, everything: bool = False) -> list[Result]:
                     except _Failed as failed:
                         failures[one] = str(failed)
         return [
-            _failed(one, failures[one]) if one in failures else _summary(one, reports[one], folder)
+            _failed(one, failures[one])
+            if one in failures
+            else _summary(case, one, reports[one], folder)
             for one in entrants
         ]
 
@@ -115,7 +118,7 @@ def _failed(one: Entrant, why: str) -> Result:
     return Result(one, failure=why)
 
 
-def _summary(one: Entrant, reports: list[dict[str, Any]], folder: Path) -> Result:
+def _summary(case: Case, one: Entrant, reports: list[dict[str, Any]], folder: Path) -> Result:
     return Result(
         entrant=one,
         first=statistics.median(report["first"] for report in reports),
@@ -123,8 +126,14 @@ def _summary(one: Entrant, reports: list[dict[str, Any]], folder: Path) -> Resul
         best=min(report["best"] for report in reports),
         peak_bytes=max(report["peak_bytes"] for report in reports),
         difference=_difference(_answer(folder, one), _answer(folder, OURS)),
+        answer=_entries(_answer(folder, one)) if case.entries else (),
         versions=reports[0]["versions"],
     )
+
+
+def _entries(answer: Path) -> tuple[float, ...]:
+    with np.load(answer) as stored:
+        return tuple(stored["value"].tolist())
 
 
 def _difference(answer: Path, ours: Path) -> float | None:

@@ -64,9 +64,20 @@ def show(case: Case, results: list[Result]) -> None:
             f"{result.median / ours:10.2f} {result.peak_bytes / 2**20:8.0f} "
             f"{_difference(case, result):>8}"
         )
+    if case.entries:
+        _show_answers(case, results)
     for verdict in judge(case, results):
         value = "void" if verdict.value is None else f"{verdict.value:.2f}"
         print(f"  {verdict.text}: {value}, {'held' if verdict.holds else 'MISSED'}")
+
+
+def _show_answers(case: Case, results: list[Result]) -> None:
+    """About a dozen of the entries, of all entrants that gave an answer."""
+    given = [result for result in results if len(result.answer) == len(case.entries)]
+    print(f"  {'answers':30} " + " ".join(f"{result.entrant.name:>18}" for result in given))
+    for i in range(0, len(case.entries), max(1, len(case.entries) // 12)):
+        values = " ".join(f"{result.answer[i]:18.6g}" for result in given)
+        print(f"  {case.entries[i]:30} {values}")
 
 
 def _difference(case: Case, result: Result) -> str:
@@ -82,6 +93,7 @@ def as_data(case: Case, results: list[Result]) -> dict[str, Any]:
         "case": case.name,
         "about": case.about,
         "seed": case.seed,
+        "entries": list(case.entries),
         "results": [
             {
                 "library": result.entrant.library,
@@ -94,6 +106,7 @@ def as_data(case: Case, results: list[Result]) -> dict[str, Any]:
                 "best_seconds": None if result.failure else result.best,
                 "peak_bytes": None if result.failure else result.peak_bytes,
                 "difference": None if result.difference == float("inf") else result.difference,
+                "answer": list(result.answer),
                 "void": is_void(case, result),
                 "failure": result.failure,
                 "versions": result.versions,

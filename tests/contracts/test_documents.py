@@ -13,9 +13,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-SLOW = "good-directions.md"  # trains a network
+SLOW = ("good-directions.md", "beating-kernels.md")  # they train networks
 EXAMPLES = [
-    pytest.param(page, id=page.name, marks=pytest.mark.slow if page.name == SLOW else ())
+    pytest.param(page, id=page.name, marks=pytest.mark.slow if page.name in SLOW else ())
     for page in PAGES
     if BLOCK.search(page.read_text())
 ]
