@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from typing import Any
 
 import jax
 import numpy as np
@@ -8,7 +9,7 @@ from scipy.special import gammaln
 
 from unlazy.activations import activation, polynomial
 from unlazy.bounds import function_complexity, three_layer_rates, two_layer_rates
-from unlazy.data import ComposedProduct, ThreeLayerConcept, TwoLayerConcept
+from unlazy.data import ComposedProduct, ThreeLayerConcept, TwoLayerConcept, target
 from unlazy.special import chebyshev_series, log_series, taylor_series
 
 LG = {"constant": 1.0, "exponent": 1.75}
@@ -113,6 +114,28 @@ def test_series_that_diverge_are_refused_and_polynomials_for_them_are_not():
         function_complexity(activation("relu"))
     with pytest.raises(ValueError, match="settle within"):
         function_complexity(log_series(lambda i: np.zeros(len(i))), constant=1.0)
+
+
+@pytest.mark.parametrize("name", ["erf", "gelu"])
+def test_a_series_that_is_too_long_is_infinite_with_a_reason(name):
+    found = function_complexity(name, constant=1e4)
+    assert found.log10_c_eps == math.inf
+    assert f"C_eps of {name} at 10000 does not settle" in (found.reason or "")
+    # C_s has the constant as a factor only.
+    assert found.c_s == pytest.approx(1e4 * function_complexity(name, constant=1.0).c_s)
+    both = function_complexity("tanh", name, constant=1e4)
+    assert "C_eps of tanh diverges" in (both.reason or "")
+
+
+def test_what_is_no_smooth_function_of_one_variable_is_told_what_to_do(no_shape_checker):
+    for name in ("relu", "relu3"):
+        with pytest.raises(ValueError, match=f"{name} with shift.*special.chebyshev_series"):
+            function_complexity(name)
+    composed: Any = target("composed-sines")
+    with pytest.raises(TypeError, match=r"got ComposedProduct.* by \.concept\(\)\.complexity\(\)"):
+        function_complexity(composed)
+    with pytest.raises(TypeError, match=r"got ThreeLayerConcept.* by \.complexity\(\)"):
+        function_complexity(composed.concept())
 
 
 def test_bad_numbers_are_refused(no_shape_checker):

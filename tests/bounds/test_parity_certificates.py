@@ -243,7 +243,7 @@ def test_repeated_and_opposite_points_add_nothing_and_are_named():
     one, two = dot_product_certificate(x, degree=3), dot_product_certificate(again, degree=3)
     np.testing.assert_allclose(two.captured, one.captured, atol=1e-12)
     assert two.redundant.tolist() == [[12, 3], [13, 5]]
-    assert "rows 12 and 13 of `x` repeat earlier ones" in repr(two)
+    assert "no new function: rows 12 and 13 of `x`" in repr(two)
     # For a kernel an opposite point is another function.
     found = kernel_certificate(exponential, again, degree=3)
     assert found.redundant.tolist() == [[12, 3]]
@@ -321,6 +321,20 @@ def test_bad_arguments_are_refused(no_shape_checker):
     broken: Any = [(0.5, 1)]
     with pytest.raises(ValueError, match=r"whole numbers.*got the row \(0.5, 1\)"):
         dot_product_certificate(x, sets=broken)
+
+
+def test_features_that_do_not_fit_are_refused_before_they_are_computed():
+    rows = []
+
+    def features(x):
+        rows.append(len(x))
+        return np.ones((len(x), 1000))
+
+    with pytest.raises(ValueError, match=r"got inputs=20 and 1000 features: 2\^20.* 256 features"):
+        feature_certificate(features, 20, degree=2)
+    assert rows == [1]
+    with pytest.raises(ValueError, match=r"`inputs` must be at most 24 .* got inputs=30"):
+        feature_certificate(features, 30, degree=2)
 
 
 def test_functions_that_are_zero_learn_nothing():

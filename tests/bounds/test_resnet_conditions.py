@@ -111,6 +111,16 @@ def test_numbers_beyond_the_range_of_floats_are_infinite():
     theory = resnet_theory(100, 3, alpha=1.0, c_s_F=1e200, c_s_G=1e200)
     assert (theory.delta, theory.steps) == (math.inf, math.inf)
     assert resnet_theory(100, 3, alpha=1e-200, c_s_F=1.0, c_s_G=1.0).failed[0].excess == math.inf
+    # A width has only small powers: 10^320 has them all.
+    wide = resnet_theory(10**320, 1, alpha=0.1, c_s_F=2.0, c_s_G=2.0)
+    powers = {c.text: (c.value, c.most) for c in wide.conditions}
+    assert powers["sigma_v <= m^(3/8-.01)"][1] == pytest.approx(10.0 ** (320 * 0.365))
+    assert powers["m^(-1/2+.01) <= sigma_w"] == (
+        pytest.approx(10.0 ** (-320 * 0.49), rel=1e-9, abs=0),
+        pytest.approx(1e-80, rel=1e-9, abs=0),
+    )
+    with pytest.raises(ValueError, match="`k` must be in the range of floats"):
+        resnet_theory(100, 10**320, alpha=0.1, c_s_F=2.0, c_s_G=2.0)
     # Not where only a factor is: delta = (alpha size_G)^4 (1 + B_F)^2.
     small = resnet_theory(100, 1, alpha=1e-100, c_s_F=1.0, c_s_G=1.0, B_F=1e200)
     assert small.delta == pytest.approx(1.0)

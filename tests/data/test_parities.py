@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.data import ComposedParities, Target, corners, cube, target
+from unlazy.data import ComposedParities, Target, corners, cube, parity_concept, target
 
 
 def composed(name, **options):
@@ -59,6 +61,50 @@ def test_hard_parities_add_a_parity_to_each_coordinate():
     assert f.parity == (1, 2, 4)
     # One coordinate: base and composite are the same function.
     assert composed("hard-parities", coordinates=(2,)).zero_risk == pytest.approx(1.3**2)
+
+
+@pytest.mark.parametrize(("size", "factors"), [(1, 3), (2, 2), (2, 3), (3, 2)])
+def test_parities_of_parities_are_residual_concepts(size, factors):
+    # RN-10 to RN-16: equal on the whole cube, with unit inputs and a unit base.
+    k, d = 3, 3 * size
+    options = {"inputs": d, "alpha": 0.2, "beta": -0.7, "size": size, "factors": factors}
+    f, u = composed("parities-of-parities", **options), corners(d, scale=d**-0.5)
+    concept = f.concept()
+    values = concept(u) * f.beta * math.sqrt(k)
+    np.testing.assert_allclose(values, f(u * math.sqrt(d)), atol=1e-13)
+    np.testing.assert_allclose(np.linalg.norm(concept.base(u), axis=1), 1, rtol=1e-13)
+    sizes = concept.complexity()
+    assert (sizes.base_terms, sizes.composite_terms) == (2 ** (size - 1), 2 ** (factors - 1))
+    # By hand: a power of degree g is cut into z^(g-1) times a form if g is even.
+    for part, g, n in ((sizes.base, size, d), (sizes.composite, factors, k)):
+        total = n ** (g / 2) / math.sqrt(k) * g ** (g / 2) / math.factorial(g) / 2 ** (g - 1)
+        degree = g if g % 2 else g - 1
+        assert part.c_s == pytest.approx(2 * (degree + 1) * max(total, 1.0) * 2 ** (g / 2))
+
+
+def test_the_benchmark_has_a_concept():
+    # RN-60, at 200 of the corners in 30 dimensions.
+    f = composed("parities-of-parities")
+    x = np.random.default_rng(0).choice([-1.0, 1.0], (200, 30))
+    concept = f.concept()
+    np.testing.assert_allclose(concept(x / math.sqrt(30)) * math.sqrt(15), f(x), atol=1e-12)
+    assert (concept.base.terms, concept.composite.terms) == (2, 8)
+
+
+def test_the_concept_of_the_hard_class_is_that_of_the_corollary():
+    S, d = (4, 1, 2), 6
+    f = composed("hard-parities", coordinates=S, alpha=0.5, scale=d**-0.5)
+    one, other = f.concept(inputs=d), parity_concept(S, d, alpha=0.5)
+    u = corners(d, scale=d**-0.5)
+    np.testing.assert_allclose(one(u), other(u), atol=1e-14)
+    first, second = one.complexity(), other.complexity()
+    assert first.base.log10_c_s == pytest.approx(second.base.log10_c_s)
+    assert first.composite.log10_c_s == pytest.approx(second.composite.log10_c_s)
+    assert first.composite_terms == second.composite_terms / 2  # each power once
+    with pytest.raises(ValueError, match="`inputs` must be an integer >= 5"):
+        f.concept(inputs=4)
+    with pytest.raises(ValueError, match="`beta` must not be zero"):
+        composed("parities-of-parities", beta=0.0).concept()
 
 
 def test_a_parity_is_a_sign_at_any_scale():

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,11 +11,14 @@ import pytest
 from unlazy import taylor
 from unlazy.nets import (
     BiasedTwoLayer,
+    ResNet3,
     ThreeLayer,
+    TwoLayer,
     flip_first_layer,
     pseudo_output,
     pseudo_terms,
     sign_pattern,
+    signed_coupling,
 )
 from unlazy.nets.sign_patterns import SignPattern
 
@@ -163,3 +168,20 @@ def test_bad_requests_are_named(getkey):
         sign_pattern(smooth, params, x)
     with pytest.raises(ValueError, match=r"`signs` must have shape \(4,\)"):
         flip_first_layer(params, jnp.ones(5))
+
+
+def test_networks_of_another_kind_are_named(getkey, no_shape_checker):
+    def of(net: Any) -> tuple[Any, Any]:
+        return net, net.init(key=getkey())
+
+    x = jnp.ones((2, 3))
+    pattern = sign_pattern(*of(ThreeLayer(3, 4)), x)
+    with pytest.raises(TypeError, match="BiasedTwoLayer or ThreeLayer or ResNet3, got TwoLayer"):
+        sign_pattern(*of(TwoLayer(3, 4)), x)
+    with pytest.raises(TypeError, match="`net` must be a BiasedTwoLayer or ThreeLayer, got ResN"):
+        pseudo_output(*of(ResNet3(3, 4, 3)), x, pattern)
+    net, params = of(BiasedTwoLayer(3, 4))
+    with pytest.raises(TypeError, match="`net` must be a ThreeLayer, got BiasedTwoLayer"):
+        signed_coupling(net, params, params, x, key=getkey())
+    with pytest.raises(TypeError, match="`net` must be a ThreeLayer, got BiasedTwoLayer"):
+        pseudo_terms(net, params, params, x, pattern)

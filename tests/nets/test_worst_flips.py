@@ -22,6 +22,33 @@ def test_no_set_of_flips_within_the_budget_is_larger(p):
         assert worst_case_flips(z, budget, p=p) == best
 
 
+def test_a_budget_that_is_met_exactly_is_met():
+    # .01 + .04 + .04 = .09, in floats a little more.
+    assert worst_case_flips(np.array([0.1, 0.2, 0.2]), 0.3) == 3
+    assert worst_case_flips(np.array([0.1, 0.2]), 0.1 + 0.2, p=1) == 2
+    assert worst_case_flips(np.array([0.1, 0.2, 0.2]), 0.2999) == 2
+
+
+def test_a_neuron_that_does_not_fit_leaves_the_others():
+    # The first has the better ratio and costs 1 > .49; the second costs .25.
+    worst = worst_case_flip_output(np.array([3.0, 1.0]), np.array([1.0, 0.5]), 0.7)
+    assert worst.change == pytest.approx(0.5)
+    np.testing.assert_array_equal(worst.flipped, [False, True])
+    assert worst.bound == pytest.approx(3 * 0.49)
+    # Here the neuron that does not fit is of the other sign.
+    worst = worst_case_flip_output(np.array([3.0, -1.0]), np.array([1.0, 0.5]), 0.7)
+    assert (worst.change, worst.bound) == (pytest.approx(0.5), pytest.approx(3 * 0.49))
+
+
+def test_no_neuron_that_is_left_fits():
+    rng = np.random.default_rng(3)
+    for budget in (0.2, 0.5, 1.0, 2.0):
+        a, z = np.abs(rng.normal(size=30)), rng.normal(size=30)
+        flipped = worst_case_flip_output(a, z, budget).flipped
+        left = budget**2 - np.sum(z[flipped] ** 2)
+        assert np.min(z[~flipped] ** 2, initial=np.inf) > left
+
+
 def test_no_set_of_flips_within_the_budget_changes_the_output_more():
     # RN-36: the greedy value is within one neuron of the best of all subsets, the bound above it.
     rng = np.random.default_rng(1)

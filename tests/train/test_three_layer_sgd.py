@@ -213,8 +213,21 @@ def test_divergence_is_told_and_the_last_finite_round_returned(getkey):
     assert len(run.objective) < 40
     assert run.multiplier == pytest.approx(0.98 ** (len(run.objective) - 1))
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(run.params))
-    with pytest.raises(ValueError, match="must stay finite in the first round"):
-        three_layer_sgd(net, params, data, learning_rate=1e30, **options)
+
+
+def test_divergence_in_the_first_round_returns_the_start(getkey):
+    net, params, data = small(getkey)
+    options = {"rounds": 3, "inner_steps": 2, "loss": "squared", "key": jr.key(0)}
+    with pytest.warns(UnlazyWarning, match=r"round 1: training diverged. The result is the start"):
+        run = three_layer_sgd(net, params, data, learning_rate=1e30, **options)
+    assert run.outcome == "diverged"
+    assert run.objective.shape == (0,)
+    assert run.multiplier == 1
+    assert all(np.all(np.asarray(leaf) == 0) for leaf in run.delta)
+    assert np.isfinite(run.candidate_losses).all()
+    huge = (data[0], jnp.full_like(data[1], 1e30))  # whose square is infinite in float32
+    with pytest.raises(ValueError, match="`params` must have a finite loss on `data` at the start"):
+        three_layer_sgd(net, params, huge, **options)
 
 
 def test_bad_requests_are_named(getkey, no_shape_checker):

@@ -87,7 +87,13 @@ def kernel_certificate(
         )
     sample = cube_sample(x[:, :on_cube] if law.values.shape[1] else x)
     check_degree(degree, on_cube)
-    _check_enumerable(on_cube, len(law.values), len(x))
+    if not _is_enumerable(on_cube, len(law.values) * len(x)):
+        raise ValueError(
+            "`x` must have few enough coordinates to list all corners, at most 2^28 values of "
+            f"functions, got d={on_cube} and {len(x)} functions at {len(law.values)} values of the "
+            "others. Call dot_product_certificate, which lists nothing and holds for every kernel "
+            "that is a function of the inner product."
+        )
     _check_psd(kernel, x)
     redundant = repeated_rows(x, antipodal=False)
     kept = np.delete(x, redundant[:, 0], axis=0)
@@ -121,8 +127,8 @@ def feature_certificate(
         scale: the size of the entries of the inputs.
 
     Raises:
-        ValueError: there are too many inputs to enumerate, or the features are not finite or not
-            in float64.
+        ValueError: the $2^d$ corners times D features are too many to list, or the features are
+            not finite or not in float64.
 
     Example:
         >>> W = np.random.default_rng(0).standard_normal((8, 40))
@@ -134,7 +140,7 @@ def feature_certificate(
     check_count(inputs, "inputs")
     check_positive(scale, "scale")
     check_degree(degree, inputs)
-    _check_enumerable(inputs, 1, 1)
+    _check_features(features, inputs, float(scale))
     law = _law(None, None, False)
     table = _table(features, "features", inputs, float(scale), law)
     spectrum = _fourier(table, law)
@@ -177,13 +183,21 @@ def _law(others: Any, weights: Any, averaged: bool) -> _Law:
     return _Law(values, p / np.sum(p), averaged)
 
 
-def _check_enumerable(d: int, others: int, functions: int) -> None:
-    if d > 24 or 2**d * others * functions > _ENTRIES:
+def _is_enumerable(d: int, values: int) -> bool:
+    """Whether a table of so many values at each corner can be held."""
+    return d <= 24 and 2**d * values <= _ENTRIES
+
+
+def _check_features(features: Callable[[Any], Any], inputs: int, scale: float) -> None:
+    """Raise unless the features at all corners can be held; how many they are, one row tells."""
+    if not _is_enumerable(inputs, 1):
+        raise ValueError(f"`inputs` must be at most 24 to list all corners, got inputs={inputs}.")
+    count = _values(features, (np.full((1, inputs), scale),), "features", (1, None)).shape[1]
+    if not _is_enumerable(inputs, count):
         raise ValueError(
-            "`x` must have few enough coordinates to list all corners, at most 2^28 values of "
-            f"functions, got d={d} and {functions} functions at {others} values of the others. "
-            "Call dot_product_certificate, which lists nothing and holds for every kernel that is "
-            "a function of the inner product."
+            "`inputs` and `features` must be few enough to list all features at all corners, at "
+            f"most 2^28 values, got inputs={inputs} and {count} features: 2^{inputs} times "
+            f"{count} values. With that many inputs, {2**28 // 2**inputs} features are the most."
         )
 
 

@@ -44,12 +44,14 @@ def function_complexity(
 
     Returns:
         Both as decimal logarithms. $C_\varepsilon$ is infinite, with the reason, where $C^* R$ is
-        beyond the radius of convergence.
+        beyond the radius of convergence, or so large that 4 million terms are not enough (erf and
+        gelu with $C^* = 10^4$).
 
     Raises:
         ValueError: a number is out of range, a function has no power series that converges on
-            [-R, R] (fit a polynomial with `special.chebyshev_series`), or the sum needs more than
+            [-R, R] (fit a polynomial with `special.chebyshev_series`), or $C_s$ needs more than
             4 million terms.
+        TypeError: a target or a concept, which has its own: `target.concept().complexity()`.
 
     Example:
         >>> sine = function_complexity("sin", constant=1.0, exponent=1.75)

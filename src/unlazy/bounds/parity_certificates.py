@@ -114,7 +114,7 @@ class ParityCertificate(eqx.Module):
         ]
         if len(self.redundant):
             rows = some_rows(self.redundant[:, 0])
-            lines.append(f"  {rows} of `x` repeat earlier ones and add no function")
+            lines.append(f"  no new function: {rows} of `x`, equal or opposite to earlier ones")
         return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 """What the theorem on residual learners asks for, and which of its conditions a setting fails."""
 
 import math
+import sys
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -123,7 +124,8 @@ def resnet_theory(
         constants: the hidden ones; None for 1.
 
     Raises:
-        ValueError: a number is not positive; `opt` may be zero.
+        ValueError: a number is not positive, or a count other than `m` is beyond the range of
+            floats; `opt` may be zero.
 
     Example:
         >>> theory = resnet_theory(1000, 1, alpha=0.1, c_s_F=2.0, c_s_G=2.0, B_F=1.0)
@@ -133,7 +135,12 @@ def resnet_theory(
     c = ResNetConstants() if constants is None else constants
     for name, count in (("m", m), ("k", k), ("p_F", p_F), ("p_G", p_G)):
         check_count(count, name)
-    spread = float(m) ** -0.25 if sigma_w is None else float(sigma_w)
+        if name != "m" and count > sys.float_info.max:
+            raise ValueError(
+                f"`{name}` must be in the range of floats, got a number above "
+                f"{sys.float_info.max:.3g}."
+            )
+    spread = _root(m, -0.25) if sigma_w is None else float(sigma_w)
     reach = math.sqrt(k) * p_F * float(c_s_F) if B_F is None else float(B_F)
     positive = {"alpha": alpha, "c_s_F": c_s_F, "c_s_G": c_s_G, "B_F": reach}
     for name, value in (positive | {"sigma_w": spread, "sigma_v": sigma_v}).items():
@@ -169,10 +176,19 @@ def _power(base: float, exponent: int) -> float:
         return math.inf
 
 
+def _root(count: int, exponent: float) -> float:
+    """A small power of a count, which itself may be beyond the range of floats."""
+    try:
+        return float(count) ** exponent
+    except OverflowError:
+        log = exponent * math.log(count)
+        return math.exp(log) if log < 709 else math.inf
+
+
 def _movement(m, k, tau_w, tau_v, sigma_w, sigma_v, polylog) -> tuple[Condition, ...]:
-    widest = m**0.124 * sigma_w**0.25
+    widest = _root(m, 0.124) * sigma_w**0.25
     return (
-        Condition("m^(1/8+.001) sigma_w <= tau_w", m**0.126 * sigma_w, tau_w),
+        Condition("m^(1/8+.001) sigma_w <= tau_w", _root(m, 0.126) * sigma_w, tau_w),
         Condition("tau_w <= m^(1/8-.001) sigma_w^(1/4)", tau_w, widest),
         Condition("sigma_v (k/m)^(3/8) <= tau_v", sigma_v * (k / m) ** 0.375, tau_v),
         Condition("tau_v <= sigma_v/polylog", tau_v, sigma_v / polylog),
@@ -183,10 +199,10 @@ def _movement(m, k, tau_w, tau_v, sigma_w, sigma_v, polylog) -> tuple[Condition,
 
 def _start(m, sigma_w, sigma_v, polylog) -> tuple[Condition, ...]:
     return (
-        Condition("m^(-1/2+.01) <= sigma_w", m**-0.49, sigma_w),
-        Condition("sigma_w <= m^-.01", sigma_w, m**-0.01),
+        Condition("m^(-1/2+.01) <= sigma_w", _root(m, -0.49), sigma_w),
+        Condition("sigma_w <= m^-.01", sigma_w, _root(m, -0.01)),
         Condition("polylog <= sigma_v", polylog, sigma_v),
-        Condition("sigma_v <= m^(3/8-.01)", sigma_v, m**0.365),
+        Condition("sigma_v <= m^(3/8-.01)", sigma_v, _root(m, 0.365)),
     )
 
 

@@ -45,7 +45,7 @@ def target(name: str, **options: Any) -> Target:
     - "parity", `coordinates`, `scale=1`: $\prod_j x_{i_j}/c$, a sign for entries of size c.
     - "parities-of-parities", `inputs=30`, `alpha=0.3`, `beta=1`: k = inputs/2 outputs,
       $\beta x_{2r-1} x_{2r} + (-1)^r \alpha \prod_{j \le 8} x_j$; a `ComposedParities`, and so the
-      next.
+      next. Its `concept()` is the same function, of unit inputs, as a `ResidualConcept`.
     - "hard-parities", `coordinates`, `alpha=0.3`, `scale=1`: one output a coordinate,
       $x_{i_r}/c + \alpha \prod_j x_{i_j}/c$.
 

@@ -17,6 +17,13 @@ def as_activation(value: str | Activation) -> Activation:
         raise UnknownNameError(str(error).replace("name", "activation", 2)) from None
 
 
+def check_network(net: object, *kinds: type) -> None:
+    """Raise unless `net` is one of these kinds of networks."""
+    if not isinstance(net, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"`net` must be a {names}, got {type(net).__name__}.")
+
+
 def check_rows(x: Array | np.ndarray, inputs: int) -> None:
     """Raise unless `x` has one sample a row, of `inputs` entries."""
     if jnp.ndim(x) != 2 or jnp.shape(x)[1] != inputs:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key
+from unlazy.nets.checking import check_network
 from unlazy.nets.pseudo import pseudo_output
 from unlazy.nets.sign_patterns import sign_pattern
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
@@ -82,6 +83,9 @@ def signed_coupling(
         draws: of the signs.
         key: for the signs.
 
+    Raises:
+        TypeError: another network, such as `BiasedTwoLayer`.
+
     Example:
         >>> net = ThreeLayer(inputs=2, widths=8)
         >>> params = net.init(key=jr.key(0))
@@ -89,6 +93,7 @@ def signed_coupling(
         >>> signed_coupling(net, params, zero, jnp.eye(2), key=jr.key(1)).error
         0.0
     """
+    check_network(net, ThreeLayer)
     check_count(draws, "draws")
     check_key(key)
     ones = jnp.ones(net.widths[0], params.W.dtype)

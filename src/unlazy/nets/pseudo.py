@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from unlazy.nets.biased_two_layer import BiasedTwoLayer, BiasedTwoLayerParams
-from unlazy.nets.checking import check_rows
+from unlazy.nets.checking import check_network, check_rows
 from unlazy.nets.sign_patterns import SignPattern, check_relu
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 
@@ -49,6 +49,7 @@ def pseudo_output(
         The outputs in the dtype of the parameters, differentiable in them.
 
     Raises:
+        TypeError: another network, such as `ResNet3`.
         ValueError: the activation is not ReLU, or `pattern` is of other inputs or another network.
 
     Example:
@@ -60,6 +61,7 @@ def pseudo_output(
         >>> bool(jnp.allclose(g, net(params, x)))
         True
     """
+    check_network(net, BiasedTwoLayer, ThreeLayer)
     check_relu(net)
     check_rows(x, net.inputs)
     depth = 1 if isinstance(net, BiasedTwoLayer) else 2
@@ -114,7 +116,11 @@ def pseudo_terms(
         delta: $W''$ and $V''$; its other parts are not looked at, and may be None.
         x: inputs, one a row.
         pattern: the signs, at any weights.
+
+    Raises:
+        TypeError: another network.
     """
+    check_network(net, ThreeLayer)
     still, moved = (params.W, params.V), (delta.W, delta.V)
 
     def at(W: Array, V: Array, biases: int) -> Float[Array, "n *c"]:

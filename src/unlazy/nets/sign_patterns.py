@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int
 
 from unlazy.nets.biased_two_layer import BiasedTwoLayer, BiasedTwoLayerParams
+from unlazy.nets.checking import check_network
 from unlazy.nets.resnet3 import ResNet3, ResNet3Params
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 
@@ -32,6 +33,7 @@ def sign_pattern(
     Source: LG-7 and LG-8, arXiv:1811.04918 sections 6 and B; RN-26, arXiv:1905.10337.
 
     Raises:
+        TypeError: another network, such as `TwoLayer`.
         ValueError: the activation is not ReLU.
 
     Example:
@@ -43,6 +45,7 @@ def sign_pattern(
         >>> print(sign_pattern(net, params, jnp.ones((1, 1))).layers[0])
         [[ True False]]
     """
+    check_network(net, BiasedTwoLayer, ThreeLayer, ResNet3)
     check_relu(net)
     hidden = net.hidden(params, x)  # pyright: ignore[reportArgumentType]  # checked by the network
     layers = hidden if isinstance(hidden, tuple) else (hidden,)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from unlazy.checks import check_finite
 
 Vector = Float[Array | np.ndarray, " m"]
+_ROUNDING = 1e-12  # relative, of a sum of costs, so that a budget that is met exactly is met
 
 
 def worst_case_flips(z: Vector, budget: int | float, *, p: int | float = 2) -> int:
@@ -20,6 +21,7 @@ def worst_case_flips(z: Vector, budget: int | float, *, p: int | float = 2) -> i
     where $|z|_{(1)} \le |z|_{(2)} \le \dots$ are the pre-activations of one input in order of size
     and $\|g'\|_p \le B$ the perturbation of them. A movement of `W` with $\|W'\|_{2,4} \le B$ is
     p = 4 at a unit input, a movement of `V` with $\|V'\|_F \le B$ is p = 2 at a unit hidden vector.
+    A sum above $B^p$ by less than 1e-12 of it counts as equal.
 
     Source: LG-30 (iv), arXiv:1811.04918 Lemma 6.5; RN-36, arXiv:1905.10337.
 
@@ -40,7 +42,7 @@ def worst_case_flips(z: Vector, budget: int | float, *, p: int | float = 2) -> i
     with np.errstate(over="ignore"):  # a neuron out of reach may overflow to inf
         spent = np.maximum.accumulate(sizes / budget) if math.isinf(p) else None
         total = np.cumsum((sizes / budget) ** p) if spent is None else spent
-    return int(np.searchsorted(total, 1.0, side="right"))
+    return int(np.searchsorted(total, 1.0 + _ROUNDING, side="right"))
 
 
 class WorstFlip(NamedTuple):
@@ -56,8 +58,9 @@ def worst_case_flip_output(a: Vector, z: Vector, budget: int | float) -> WorstFl
 
     $$\max_{\|g'\|_2 \le B} \big| a^\top D' z \big|, \qquad D' = 1[z + g' \ge 0] - 1[z \ge 0]$$
 
-    A flipped neuron contributes $-a_j |z_j|$ and costs $z_j^2$: a knapsack, solved in order of
-    $|a_j| / |z_j|$ for either sign of the sum, and exact up to one neuron.
+    A flipped neuron contributes $-a_j |z_j|$ and costs $z_j^2$: a knapsack for either sign of the
+    sum. `change` takes neurons in order of $|a_j| / |z_j|$, past those that no longer fit, and is
+    exact up to one neuron; `bound` takes a part of the first that does not fit, and is above all.
 
     Source: RN-36, arXiv:1905.10337.
 
@@ -75,22 +78,37 @@ def worst_case_flip_output(a: Vector, z: Vector, budget: int | float) -> WorstFl
     if a.shape != z.shape:
         raise ValueError(f"`a` must have the shape of z, {z.shape}, got a.shape={a.shape}.")
     check_finite(a, "a")
-    return max((_knapsack(sign * a, np.abs(z), budget) for sign in (1, -1)), key=lambda w: w.bound)
+    both = [_knapsack(sign * a, np.abs(z), budget) for sign in (1, -1)]
+    # Not always of one sign: the relaxed problem may live on a neuron that no budget flips whole.
+    bound = max(worst.bound for worst in both)
+    return max(both, key=lambda worst: worst.change)._replace(bound=bound)
 
 
 def _knapsack(a: np.ndarray, size: np.ndarray, budget: int | float) -> WorstFlip:
     useful = np.flatnonzero((a > 0) & (size > 0))
     order = useful[np.argsort(size[useful] / a[useful])]
     cost = np.cumsum(size[order] ** 2)
-    # Relative rounding of the sum, so that a budget that is met exactly is met.
-    taken = int(np.searchsorted(cost, budget**2 * (1 + 1e-12), side="right"))
-    change = float(np.sum(a[order[:taken]] * size[order[:taken]]))
-    bound, flipped = change, np.zeros(a.shape, bool)
+    room = budget**2 * (1 + _ROUNDING)
+    taken = int(np.searchsorted(cost, room, side="right"))
+    flipped = np.zeros(a.shape, bool)
     flipped[order[:taken]] = True
+    bound = float(np.sum(a[flipped] * size[flipped]))
     if taken < len(order):
-        left = max(budget**2 - (cost[taken - 1] if taken else 0.0), 0.0)
-        bound += float(a[order[taken]] * left / size[order[taken]])
-    return WorstFlip(change, bound, flipped)
+        spent = float(cost[taken - 1]) if taken else 0.0
+        bound += float(a[order[taken]] * max(budget**2 - spent, 0.0) / size[order[taken]])
+        flipped[_that_fit(order[taken + 1 :], size, room - spent)] = True
+    return WorstFlip(float(np.sum(a[flipped] * size[flipped])), bound, flipped)
+
+
+def _that_fit(order: np.ndarray, size: np.ndarray, room: float) -> list[int]:
+    """The neurons whose costs fit one after another, in that order, leaving out those too large."""
+    chosen = []
+    for j in order[size[order] ** 2 <= room].tolist():
+        cost = float(size[j]) ** 2
+        if cost <= room:
+            chosen.append(j)
+            room -= cost
+    return chosen
 
 
 def _checked(z: Vector, budget: int | float) -> np.ndarray:

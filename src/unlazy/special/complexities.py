@@ -60,10 +60,20 @@ def series_complexity(
     check_finite(exponent, "exponent")
     if not functions:
         raise ValueError("`functions` must be at least one, got none.")
+    reason = _reason(functions, log10_radius, constant)
+    try:
+        c_eps = log10_c_eps(functions, log10_radius, epsilon, constant)
+    except _UnsettledError as error:  # C_s, whose terms are smaller, may well be known
+        size = power_of_ten(log10_radius + math.log10(constant))
+        c_eps = math.inf
+        reason = reason or (
+            f"the series of C_eps of {error.name} at {size:.6g} does not settle within {_MOST} "
+            "terms: truncate it to a polynomial"
+        )
     return SeriesComplexity(
-        log10_c_eps=log10_c_eps(functions, log10_radius, epsilon, constant),
+        log10_c_eps=c_eps,
         log10_c_s=log10_c_s(functions, log10_radius, constant, exponent),
-        reason=_reason(functions, log10_radius, constant),
+        reason=reason,
     )
 
 
@@ -83,7 +93,7 @@ def log10_c_eps(
             both = np.logaddexp(_times(i, reach), _times(i, reach + spread))
             return both + function.log_coefficients(i)
 
-        return _log_sum(terms, _last(function, log10_radius)) / math.log(10)
+        return _log_sum(terms, function, log10_radius) / math.log(10)
 
     return max(one(function) for function in functions)
 
@@ -104,7 +114,7 @@ def log10_c_s(
         def terms(i: np.ndarray) -> np.ndarray:
             return exponent * np.log(i + 1) + _times(i, reach) + function.log_coefficients(i)
 
-        total = _log_sum(terms, _last(function, log10_radius))
+        total = _log_sum(terms, function, log10_radius)
         return (math.log(constant) + total) / math.log(10)
 
     return max(one(function) for function in functions)
@@ -141,8 +151,23 @@ def _reason(
     return None
 
 
-def _log_sum(terms: Callable[[np.ndarray], np.ndarray], degree: int | None) -> float:
+class _UnsettledError(ValueError):
+    """A series has terms that matter beyond those that are summed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"`radius` must be small enough for the series to settle within {_MOST} terms, but it "
+            f"did not for {name}. Lower the constant or the radius, or truncate the series to a "
+            "polynomial."
+        )
+        self.name = name
+
+
+def _log_sum(
+    terms: Callable[[np.ndarray], np.ndarray], function: PowerSeries, log10_radius: float
+) -> float:
     """The logarithm of the sum of exp(terms(i)), i from 0 on; -inf for the zero function."""
+    degree = _last(function, log10_radius)
     end = _MOST if degree is None else degree + 1
     total, largest, below, start, size = -math.inf, -math.inf, 0, 0, 512
     while start < end:
@@ -157,8 +182,5 @@ def _log_sum(terms: Callable[[np.ndarray], np.ndarray], degree: int | None) -> f
             return total
         start, size = start + size, min(2 * size, 2**18)
     if degree is None:
-        raise ValueError(
-            f"`radius` must be small enough for the series to settle within {_MOST} terms, but it "
-            "did not. Lower the constant or the radius, or truncate the series to a polynomial."
-        )
+        raise _UnsettledError(function.name)
     return total

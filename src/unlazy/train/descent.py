@@ -79,8 +79,8 @@ def fit(
         optimizer: any optax optimiser, such as `optax.sgd(1e-3)`.
         steps: how many updates.
         batch_size: samples a step, drawn without replacement in each epoch; None means all of them.
-        trained: which parameters to train: None for all, "hidden", "last" or "all" for our
-            learners, or a pytree of booleans of the structure of `params`.
+        trained: which parameters to train: None for all, "hidden", "weights", "last" or "all" for
+            our learners, or a pytree of booleans of the structure of `params`.
         record: named functions of the parameters, evaluated every `record_every` steps.
         record_every: steps between two rows of the history; the first and the last are in any case.
         stop: rule that ends the run early, such as `RelativeLossBelow(1e-4)`.

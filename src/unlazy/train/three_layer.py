@@ -114,7 +114,8 @@ def three_layer_sgd(
 
     Returns:
         The run: `run.net(run.params, x)` is the predictor. If the objective stops being finite,
-        the outcome is "diverged", and the last round that was finite is returned, with a warning.
+        the outcome is "diverged", and the last round that was finite is returned, with a warning;
+        the start, without movement, if there was none.
 
     Raises:
         ValueError: an option out of its range, data that do not fit, or a start that is not finite.
@@ -144,6 +145,8 @@ def three_layer_sgd(
     key_rounds, key_select = jr.split(key)
     trained = _all_rounds(plan, settings, rounds, decay, progress, key_rounds)
     losses, best, chosen = _select(objective, settings, trained, candidates, key_select)
+    if trained.outcome == "diverged":
+        _tell(len(trained.objective), losses)
     return ThreeLayerRun(
         net=_rescaled(net, trained.lam),
         params=chosen,
@@ -178,26 +181,26 @@ def _all_rounds(
         lam = jnp.asarray((1 - decay) ** t, params.W.dtype)
         after, mean = _round(plan, settings, delta, lam, jr.fold_in(key, t))
         if not np.isfinite(float(mean)):
-            return _diverged(delta, means, t, decay)
+            return _Trained(delta, (1 - decay) ** max(t - 1, 0), means, "diverged")
         delta, means = after, [*means, float(mean)]
         if progress is not None:
             progress(t + 1, rounds)
     return _Trained(delta, (1 - decay) ** (rounds - 1), means, "completed")
 
 
-def _diverged(delta: Movement, means: list[float], t: int, decay: int | float) -> _Trained:
-    if t == 0:
+def _tell(rounds: int, losses: Float64[np.ndarray, " candidates"]) -> None:
+    """Warn that training diverged after `rounds`; raise where the start itself is not finite."""
+    if rounds == 0 and not np.isfinite(losses).any():
         raise ValueError(
-            "The objective must stay finite in the first round, got nan or inf. Lower "
-            "`learning_rate`, or look for huge values in `params` and `data`."
+            "`params` must have a finite loss on `data` at the start, got nan or inf. Look for "
+            "huge values in both."
         )
     warnings.warn(
-        f"The objective is no longer finite in round {t + 1}: training diverged. The result is "
-        f"that of round {t}. Lower the learning rate.",
+        f"The objective is no longer finite in round {rounds + 1}: training diverged. The result "
+        f"is {f'that of round {rounds}' if rounds else 'the start'}. Lower the learning rate.",
         UnlazyWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
-    return _Trained(delta, (1 - decay) ** (t - 1), means, "diverged")
 
 
 @partial(jax.jit, static_argnums=0)

@@ -2,11 +2,13 @@
 """The grid as a whole: chunks, divergence, selection, progress, compilation and bad input."""
 
 import itertools
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 
 from unlazy.errors import UnknownNameError
@@ -97,6 +99,14 @@ def test_a_grid_that_diverges_everywhere_says_so():
         results.best()
     with pytest.raises(ValueError, match="all diverged"):
         results.edge()
+    assert repr(results).startswith("GridResult(2 lanes of 80 epochs, all diverged: 2 learning")
+
+
+def test_a_result_shows_in_one_line_how_many_lanes_diverged():
+    wild = grid(learning_rates=[0.01, 1e5], epochs=60, seeds=[0], evaluate={"test": DATA})
+    expected = "GridResult(2 lanes of 60 epochs, 1 diverged: 2 learning rates x 1 weight decay x "
+    assert repr(wild) == expected + "1 seed; evaluated on train, test)"
+    assert "none diverged" in repr(grid())
 
 
 def test_the_best_lane_is_chosen_by_the_named_set():
@@ -236,6 +246,15 @@ def test_precision_is_passed_to_the_products():
         ({"workers": 0}, "`workers` must be an integer >= 1"),
         ({"drops": {-1: 0.1}}, "`drops` must be an integer >= 0"),
         ({"drops": {1: 0.0}}, "`drops` must be a positive number"),
+        ({"drops": {1: 0.1, 5: 0.1}}, "`drops` must be at epochs below epochs=5, .* got 5"),
+        ({"learning_rates": "0.1"}, "`learning_rates` must be numbers, got learning_rates='0.1'"),
+        ({"weight_decays": ["0.1"]}, "`weight_decays` must be numbers"),
+        ({"seeds": 3}, r"`seeds` must be a sequence of integers, got seeds=3. Give range\(3\)"),
+        ({"key": 3}, "`key` must be one random key, got key=3"),
+        ({"key": 3, "batch_size": None}, "`key` must be one random key, got key=3"),
+        ({"momentum": "0.9"}, "`momentum` must be at least 0 and below 1, got momentum='0.9'"),
+        ({"metric": lambda w, batch: batch[0] @ w}, r"`metric` must give a scalar.* shape \(20,\)"),
+        ({"evaluate": {"test": {"x": DATA[0]}}}, r"`evaluate\['test'\]` must have the structure"),
         ({"evaluate": {"train": DATA}}, "`evaluate` must name its sets by other words"),
         ({"evaluate": {"test": (DATA[0], DATA[1][:3])}}, "evaluate.*same number of rows"),
         ({"data_axes": "batch"}, '`data_axes` must hold None or "seed"'),
@@ -248,6 +267,50 @@ def test_precision_is_passed_to_the_products():
 def test_bad_input_is_named(options, message, no_shape_checker):
     with pytest.raises(ValueError, match=message):
         grid(**options)
+
+
+def test_an_optimizer_that_is_made_already_is_refused(no_shape_checker):
+    made: Any = optax.adam(1e-3)
+    with pytest.raises(TypeError, match=r"`optimizer` must be a function .* `lambda lr, wd: optax"):
+        grid(optimizer=made)
+
+
+def test_a_loss_that_is_no_scalar_is_named(no_shape_checker):
+    def of_samples(w, batch):
+        return (batch[0] @ w - batch[1]) ** 2
+
+    def with_more(w, batch):
+        return loss(w, batch), w
+
+    options: dict[str, Any] = {"learning_rates": [0.1], "epochs": 1}
+    with pytest.raises(
+        ValueError, match=r"`loss` must give a scalar, got an array of shape \(20,\)"
+    ):
+        fit_grid(of_samples, START, DATA, **options)
+    with pytest.raises(ValueError, match="`loss` must give a scalar, got tuple"):
+        fit_grid(cast(Any, with_more), START, DATA, **options)
+
+
+def test_a_set_of_another_structure_needs_a_loss_that_takes_it():
+    results = grid(evaluate={"test": list(DATA)})  # which unpacks as a tuple does
+    np.testing.assert_array_equal(results.final("test"), results.final("train"))
+    with pytest.raises(ValueError, match=r"`evaluate\['test'\]`.*one that `metric` takes"):
+        grid(evaluate={"test": (*DATA, DATA[1])})
+
+
+@pytest.mark.parametrize("batch_size", [5, None])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_memory_that_an_error_names_is_enough(batch_size, workers):
+    with pytest.raises(ValueError, match="`memory` must be at least") as caught:
+        grid(memory=100, batch_size=batch_size, workers=workers)
+    text = str(caught.value)
+    assert "got memory=100" in text
+    assert ("copy of the data" in text) == (batch_size is not None)
+    least = int(text.partition("at least ")[2].partition(" bytes")[0])
+    with pytest.raises(ValueError, match=f"at least {least} bytes"):
+        grid(memory=least - 1, batch_size=batch_size, workers=workers)
+    found = grid(memory=least, batch_size=batch_size, workers=workers)
+    np.testing.assert_allclose(found.loss, grid(batch_size=batch_size).loss, rtol=1e-5)
 
 
 def test_an_unknown_word_is_named(no_shape_checker):

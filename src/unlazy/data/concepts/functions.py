@@ -2,14 +2,14 @@
 """The non-linear functions of a concept class, from names, activations or coefficients."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.activations import Activation
+from unlazy.activations import Activation, activation
 from unlazy.checks import as_array, check_finite
 from unlazy.special import ChebyshevSeries, PowerSeries, taylor_series
 
@@ -23,6 +23,7 @@ Function = (
 )
 Inputs = Float[Array | np.ndarray, "n d"]
 Outputs = Float[Array | np.ndarray, "n *c"]
+_KINKED = ("relu", "relu3")  # activations without a power series around 0
 
 
 def as_series(function: Function) -> PowerSeries:
@@ -34,17 +35,31 @@ def as_series(function: Function) -> PowerSeries:
     """
     if isinstance(function, ChebyshevSeries):
         return function.series
+    if isinstance(function, str) and function in _KINKED:
+        function = activation(function)
     if not isinstance(function, Activation):
+        _check_one_variable(function)
         return taylor_series(function)
     if function.name == "polynomial" and function.shift == 0:
         return taylor_series(function.coefficients)
-    if function.name in ("relu", "relu3") or function.shift != 0:
+    if function.name in _KINKED or function.shift != 0:
         raise ValueError(
             "`function` must be smooth and without a shift, got "
             f"{function.name} with shift={function.shift}. Fit a polynomial with "
             "special.chebyshev_series."
         )
     return taylor_series(function.name)
+
+
+def _check_one_variable(function: Any) -> None:
+    """Raise for a target or a concept, which has its complexity by itself."""
+    for method in ("concept", "complexity"):
+        if callable(getattr(function, method, None)):
+            ask = "concept().complexity()" if method == "concept" else "complexity()"
+            raise TypeError(
+                f"`function` must be a function of one variable, got {type(function).__name__}, "
+                f"one of several inputs. Ask for its own complexity by .{ask}."
+            )
 
 
 def unit_rows(w: Float[Array | np.ndarray, "q d"], name: str) -> Float[np.ndarray, "q d"]:

@@ -6,16 +6,21 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from unlazy.checks import check_count, check_finite, check_key, check_positive
+from unlazy.checks import check_count, check_finite, check_positive
 from unlazy.train.batches import check_batch_size, common_count
 
 
 def numbers(values: Any, name: str, *, allow_zero: bool) -> Float[np.ndarray, " values"]:
     """The values of one axis of a grid: at least one, finite, distinct, none negative."""
-    array = np.atleast_1d(np.asarray(values, np.float64))
+    given = np.asarray(values)
+    # Text would be parsed.
+    if not (jnp.issubdtype(given.dtype, jnp.floating) or jnp.issubdtype(given.dtype, jnp.integer)):
+        raise ValueError(f"`{name}` must be numbers, got {name}={values!r}.")
+    array = np.atleast_1d(np.asarray(given, np.float64))
     least, wanted = (0.0, "not negative") if allow_zero else (np.nextafter(0, 1), "positive")
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"`{name}` must have at least one value, got {name}={values!r}.")
@@ -28,6 +33,11 @@ def numbers(values: Any, name: str, *, allow_zero: bool) -> Float[np.ndarray, " 
 
 def seed_numbers(seeds: Sequence[int]) -> Int[np.ndarray, " seeds"]:
     """The seeds: at least one, each a number that a key can be folded with."""
+    if np.ndim(seeds) == 0:
+        raise ValueError(
+            f"`seeds` must be a sequence of integers, got seeds={seeds!r}. "
+            "Give range(3) for three replicates, or [3] for the seed 3 alone."
+        )
     listed = list(seeds)
     for seed in listed:
         check_count(seed, "seeds", least=0)
@@ -43,6 +53,11 @@ def rate_scale(drops: Mapping[int, int | float], epochs: int) -> Float[np.ndarra
     scale = np.ones(epochs)
     for epoch, factor in drops.items():
         check_count(epoch, "drops", least=0)
+        if epoch >= epochs:
+            raise ValueError(
+                f"`drops` must be at epochs below epochs={epochs}, counted from 0, got {epoch}, "
+                "which is never reached."
+            )
         check_positive(factor, "drops")
         scale[epoch:] *= factor
     return scale
@@ -73,15 +88,36 @@ def check_batches(batch_size: int | None, samples: int, key: Any) -> None:
     check_batch_size(batch_size, samples)
     if key is None:
         raise ValueError("`key` must be given when `batch_size` is, got key=None.")
-    check_key(key)
 
 
 def check_momentum(momentum: int | float) -> None:
     """Raise unless the velocity fades."""
-    if not 0 <= momentum < 1:
+    is_number = isinstance(momentum, int | float | np.number) and not isinstance(momentum, bool)
+    if not (is_number and 0 <= momentum < 1):
         raise ValueError(
-            f"`momentum` must be at least 0 and below 1, got momentum={momentum}. "
+            f"`momentum` must be at least 0 and below 1, got momentum={momentum!r}. "
             "Use 0 for plain gradient descent."
+        )
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Raise unless the optimiser is still to be made."""
+    if optimizer is not None and not callable(optimizer):
+        made = "an optimiser that is made already" if hasattr(optimizer, "update") else optimizer
+        raise TypeError(
+            "`optimizer` must be a function of the learning rate and the weight decay, "
+            f"got {made}. Give `lambda lr, wd: optax.adamw(lr, weight_decay=wd)`, say, which the "
+            "grid calls for every lane."
+        )
+
+
+def check_scalar(value: Any, name: str) -> None:
+    """Raise unless a loss gave one number."""
+    is_number = eqx.is_array_like(value)
+    if not is_number or jnp.shape(value):
+        found = f"an array of shape {jnp.shape(value)}" if is_number else type(value).__name__
+        raise ValueError(
+            f"`{name}` must give a scalar, got {found}. Take the mean over the batch, by jnp.mean."
         )
 
 

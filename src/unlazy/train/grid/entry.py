@@ -9,13 +9,14 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_name, check_positive
+from unlazy.checks import check_count, check_key, check_name, check_positive
 from unlazy.kernels.empirical.model import Trained
 from unlazy.kernels.tiles import default_memory
 from unlazy.train.grid.assemble import assemble
 from unlazy.train.grid.checking import (
     check_batches,
     check_momentum,
+    check_optimizer,
     check_sets,
     evaluation_times,
     numbers,
@@ -89,11 +90,11 @@ def fit_grid(
             n mod batch_size; None means all samples in every step.
         momentum: $\mu$ of the built-in SGD.
         drops: `{epoch: factor}`: from that epoch on (counted from 0) the learning rate is
-            multiplied by the factor, further ones on top.
+            multiplied by the factor, further ones on top. Each below `epochs`.
         optimizer: `optimizer(learning_rate, weight_decay)`, an optax optimiser made of two traced
             scalars, such as `lambda lr, wd: optax.adamw(lr, weight_decay=wd)`.
-        trained: which parameters to train: None or "all", "hidden" or "last" for our learners,
-            booleans of the structure of `params` or a function of a leaf's path.
+        trained: which parameters to train: None or "all", "hidden", "weights" or "last" for our
+            learners, booleans of the structure of `params` or a function of a leaf's path.
         params_axes: "seed" if every array of `params` has a leading axis with one entry a seed, as
             from `jax.vmap(net.init)`; or a tree of None and "seed" that is a prefix of `params`.
         data_axes: the same for `data`, such as `(None, "seed")` for labels that differ from seed to
@@ -120,7 +121,9 @@ def fit_grid(
 
     Raises:
         ValueError: an empty grid, a `batch_size` above the number of samples, a `memory` that no
-            lane fits into, ragged or non-finite data, or a missing `key`.
+            lane fits into, ragged or non-finite data, a missing `key`, a loss that is no scalar, or
+            a set in `evaluate` that the loss does not take.
+        TypeError: `optimizer` is an optimiser instead of a function that makes one.
 
     Example:
         >>> import jax.numpy as jnp
@@ -138,6 +141,9 @@ def fit_grid(
     replicates = seed_numbers(seeds)
     check_count(epochs, "epochs")
     check_momentum(momentum)
+    check_optimizer(optimizer)
+    if key is not None:
+        check_key(key)
     check_name(keep, ["best", "all", "none"], "keep")
     times, scale = evaluation_times(evaluate_every, epochs), rate_scale(drops or {}, epochs)
     workers = default_workers() if workers is None else workers

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from unlazy.train.grid.checking import check_scalar
 from unlazy.train.grid.program import Plan, Shared, first_lane
 
 
@@ -17,7 +18,12 @@ def training_bytes(plan: Plan, shared: Shared) -> int:
     def lane(trained: Any, frozen: list[Array], leaves: list[Array]) -> Any:
         rows = [leaf[: plan.batch_size] for leaf in leaves]
         batch = jax.tree.unflatten(plan.structure, rows)
-        objective = lambda trained: plan.loss(plan.layout.combine(trained, frozen), batch)  # noqa: E731  # one line
+
+        def objective(trained: Any) -> Array:
+            value = plan.loss(plan.layout.combine(trained, frozen), batch)
+            check_scalar(value, "loss")  # here the loss is called for the first time
+            return value
+
         return jax.value_and_grad(objective)(trained)
 
     def state() -> Any:
@@ -40,7 +46,7 @@ def evaluation_bytes(plan: Plan, shared: Shared) -> int:
     """What one lane takes in evaluation, on the largest of the sets, from above."""
     trained, frozen, _ = jax.eval_shape(lambda: first_lane(plan, shared))
     largest = 1
-    for (_, structure, axes), leaves in zip(plan.sets, shared.sets, strict=True):
+    for (name, structure, axes), leaves in zip(plan.sets, shared.sets, strict=True):
         rows = [
             leaf if axis is None else jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
             for leaf, axis in zip(leaves, axes, strict=True)
@@ -48,24 +54,37 @@ def evaluation_bytes(plan: Plan, shared: Shared) -> int:
 
         def lane(trained: Any, frozen: list[Array], leaves: Any, structure=structure) -> Array:
             data = jax.tree.unflatten(structure, leaves)
-            return plan.metric(plan.layout.combine(trained, frozen), data)
+            value = plan.metric(plan.layout.combine(trained, frozen), data)
+            check_scalar(value, "loss" if plan.metric is plan.loss else "metric")
+            return value
 
-        largest = max(largest, _intermediates(lane, trained, frozen, rows))
+        try:
+            largest = max(largest, _intermediates(lane, trained, frozen, rows))
+        except Exception as error:
+            if structure == plan.structure:
+                raise
+            raise ValueError(
+                f"`evaluate[{name!r}]` must have the structure of `data`, {plan.structure}, or one "
+                f"that `metric` takes, got {structure}: {error}"
+            ) from error
     return largest
 
 
-def lanes_that_fit(memory: int | float, bytes_each: int) -> int:
-    """How many lanes fit.
+def lanes_that_fit(memory: int | float, bytes_each: int, *, copies: int, workers: int) -> int:
+    """How many lanes each of the workers can hold besides `copies` bytes of data.
 
     Raises:
         ValueError: not even one.
     """
-    if memory < bytes_each:
+    least = workers * (bytes_each + copies)
+    if memory < least:
+        data = f", and {copies} for its copy of the data" if copies else ""
         raise ValueError(
-            f"`memory` must be at least {bytes_each} bytes, what one lane takes for each worker, "
-            f"got {memory:.0f} bytes for each. Give more, or take fewer workers or smaller batches."
+            f"`memory` must be at least {least} bytes, what one lane takes for each of "
+            f"{workers} workers ({bytes_each} bytes{data}), got memory={memory:.0f}. Give more, or "
+            "take fewer workers or smaller batches."
         )
-    return int(memory // bytes_each)
+    return max(1, int((memory / workers - copies) // bytes_each))  # one, whatever the rounding
 
 
 def evaluated_together(lanes: int, memory: int | float, bytes_each: int) -> int:

@@ -100,13 +100,13 @@ def fit_memory(
     plan = plan._replace(own_batch=copies_pay() and batch_is_small(plan, shared))
     seeds, settings = shared.keys.shape[0], shared.lr.shape[0]
     workers = min(workers, seeds * settings)
-    each = memory / workers
     # A chunk holds its seeds' data once more, in the order of the epoch.
     copies = sum(leaf.nbytes for leaf in shared.data) if plan.batch_size is not None else 0
-    most = lanes_that_fit(each - copies, training_bytes(plan, shared))
+    one = training_bytes(plan, shared)
+    most = lanes_that_fit(memory, one, copies=copies, workers=workers)
     tiling = tile(seeds, settings, most=most, workers=workers)
     together = evaluated_together(
-        tiling.rows * tiling.columns, each, evaluation_bytes(plan, shared)
+        tiling.rows * tiling.columns, memory / workers, evaluation_bytes(plan, shared)
     )
     return plan._replace(at_once=together), tiling
 

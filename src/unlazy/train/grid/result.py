@@ -42,6 +42,17 @@ class GridResult(eqx.Module):
     diverged_epoch: Int[np.ndarray, "l w s"]  # counted from 1; 0 where the lane did not diverge
     kept: dict[int, Any]  # parameters at the end, by lane
 
+    def __repr__(self) -> str:
+        """In one line: how many lanes, and how many of them diverged."""
+        names = ("learning rate", "weight decay", "seed")
+        grid = " x ".join(map(_counted, self.diverged_epoch.shape, names))
+        bad = int(np.sum(self.diverged))
+        told = "all" if bad == self.lanes else bad or "none"
+        return (
+            f"GridResult({_counted(self.lanes, 'lane')} of {_counted(self.epochs, 'epoch')}, "
+            f"{told} diverged: {grid}; evaluated on {', '.join(self.curves)})"
+        )
+
     @property
     def lanes(self) -> int:
         """How many runs."""
@@ -147,3 +158,7 @@ class GridResult(eqx.Module):
                 f"from 0, got replicate={replicate}."
             )
         return scores[..., replicate : replicate + 1]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
