@@ -72,10 +72,11 @@ def show(case: Case, results: list[Result]) -> None:
 
 
 def _show_answers(case: Case, results: list[Result]) -> None:
-    """About a dozen of the entries, of all entrants that gave an answer."""
+    """A dozen of the entries, from first to last, of all entrants that gave an answer."""
     given = [result for result in results if len(result.answer) == len(case.entries)]
     print(f"  {'answers':30} " + " ".join(f"{result.entrant.name:>18}" for result in given))
-    for i in range(0, len(case.entries), max(1, len(case.entries) // 12)):
+    last = len(case.entries) - 1
+    for i in sorted({round(last * k / 11) for k in range(12)}):
         values = " ".join(f"{result.answer[i]:18.6g}" for result in given)
         print(f"  {case.entries[i]:30} {values}")
 
