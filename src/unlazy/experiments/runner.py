@@ -92,11 +92,12 @@ def run_experiment(
         preset: The name of one of its presets.
         out: The output folder, made if need be; several runs may share it.
         force: Compute every cell again, in place of the stored ones.
-        jobs: How many cells to compute at a time, each in a thread and with memory of its own; what
-            they give does not depend on it. By default one, or up to four on an accelerator with
-            16 GiB for each, where one cell trains while others compile. With more than one,
-            settings of JAX hold in the cells if they are global, not if they are scoped by a
-            `with`.
+        jobs: How many cells to compute at a time, each in a thread and with memory of its own. On
+            the CPU the stored tables are the same for any number; on a GPU two runs differ by
+            rounding in any case, since its products are tuned anew. By default one, or up to four
+            on an accelerator with 16 GiB for each, where one cell trains while others compile. With
+            more than one, settings of JAX hold in the cells if they are global, not if they are
+            scoped by a `with`.
         progress: What to show meanwhile; nothing by default.
 
     Raises:

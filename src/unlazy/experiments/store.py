@@ -30,9 +30,9 @@ class Store:
     """Results on disk, in `root/cells/<experiment>/<digest>/`.
 
     A cell's folder holds `cell.json` (what was computed, and the SHA-256 of the next two),
-    `table.parquet`, `arrays.npz` and `meta.json`. The first three depend on the cell alone, byte
-    for byte; what varies from run to run, such as the time it took, is in `meta.json`. Any number
-    of runs may share a store.
+    `table.parquet`, `arrays.npz` and `meta.json`. The first three depend on the cell alone, on one
+    CPU byte for byte, on a GPU up to what rounding does to it; what varies from run to run, such as
+    the time it took, is in `meta.json`. Any number of runs may share a store.
 
     Example:
         >>> import numpy as np, tempfile
@@ -102,7 +102,7 @@ class Store:
             result: What came out.
             meta: What else to record, anything that JSON can say.
             replace: Put it in place of a stored cell. Otherwise that one stays: another run was
-                faster, and cells are pure, so that both hold the same.
+                faster, and cells are pure, so that both hold the same up to rounding.
 
         Raises:
             StoreError: If it could not be written; nothing of it is left, and other cells stay.
