@@ -65,7 +65,7 @@ def test_no_network_lies_below_the_frontier():
             assert np.mean((scale * f - y) ** 2) >= net.frontier(tau) - 1e-12
 
 
-@pytest.mark.parametrize(("p", "d"), [(2, 2), (4, 4), (6, 6), (6, 8)])
+@pytest.mark.parametrize(("p", "d"), [(2, 2), (4, 4), (6, 6), (6, 8), (8, 8)])
 def test_equal_entries_are_the_best_direction(p, d):
     # RN-73: gamma by ascent from 200 starts; checked, not proved.
     x = corners(d, scale=d**-0.5)
@@ -81,6 +81,10 @@ def test_equal_entries_are_the_best_direction(p, d):
         u = u + 0.97**t * slope / (np.linalg.norm(slope, axis=1, keepdims=True) + 1e-300)
     gamma = parity_network(d, p).gamma
     assert 0.999 * gamma <= best <= gamma * (1 + 1e-12)
+
+
+def test_the_best_direction_for_a_parity_of_eight_has_the_margin_on_record():
+    assert parity_network(8, 8).gamma == pytest.approx(0.15625 / 8, rel=1e-12)  # RN-73: c_8
 
 
 def test_padding_and_repeating_keep_the_function_and_the_norm():

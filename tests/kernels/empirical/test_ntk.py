@@ -309,6 +309,25 @@ def test_features_are_computed_again_once_a_panel(cross, expected, networks, x64
     assert_close(K, np.einsum("ijaa->ij", networks.dense_kernel(f, params, x)))
 
 
+def test_of_two_sets_the_smaller_is_held_and_the_other_computed_once(networks, x64, monkeypatch):
+    rows, compute = [], blocks._features
+
+    def count(model, trained, x, method):
+        rows.append(len(x))
+        return compute(model, trained, x, method)
+
+    monkeypatch.setattr(blocks, "_features", count)
+    f, params, x, _ = problem(networks, "mlp", 24)
+    arrays, frozen = split_params(params, None)
+    method = blocks.Method(layerwise=True, traced=True, dtype=np.dtype(np.float64))
+    whole = np.einsum("ijaa->ij", networks.dense_kernel(f, params, x))
+    for first, second in ((x[:16], x[16:]), (x[16:], x[:16])):
+        rows.clear()
+        K = blocks.kernel(Model(f, frozen), arrays, first, second, method, Blocks(4, 2))
+        assert sum(rows) == 24
+        assert_close(K, whole[:16, 16:] if len(first) == 16 else whole[16:, :16])
+
+
 def test_blocks_fit_the_memory_and_are_whole_where_they_can():
     cost = Cost(row=400, kept=100, pair=8)
     for memory in (1e4, 1e5, 1e6):

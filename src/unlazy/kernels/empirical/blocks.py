@@ -127,14 +127,20 @@ class _Part(NamedTuple):
 def _cross_parts(
     model: Model, trained: PyTree, x1: Array, x2: Array, method: Method, layout: Blocks
 ) -> Iterator[_Part]:
-    starts1, size1 = _starts(x1.shape[0], layout.rows)
-    starts2, size2 = _starts(x2.shape[0], layout.rows)
-    for panel, _ in _panels(starts1, layout.held):
-        held = [_features(model, trained, x1[i : i + size1], method) for i in panel]
-        for j in starts2:
-            two = _features(model, trained, x2[j : j + size2], method)
+    # The smaller set is held: it makes fewer panels, for each of which the other is computed again.
+    swapped = x2.shape[0] < x1.shape[0]
+    near, far = (x2, x1) if swapped else (x1, x2)
+    (starts_near, size_near), (starts_far, size_far) = (
+        _starts(x.shape[0], layout.rows) for x in (near, far)
+    )
+    for panel, _ in _panels(starts_near, layout.held):
+        held = [_features(model, trained, near[i : i + size_near], method) for i in panel]
+        for j in starts_far:
+            other = _features(model, trained, far[j : j + size_far], method)
             for i, one in zip(panel, held, strict=True):
-                yield _Part((i, j), _cross(one, two, method.traced))
+                first, second = (other, one) if swapped else (one, other)
+                start = (j, i) if swapped else (i, j)
+                yield _Part(start, _cross(first, second, method.traced))
 
 
 def _symmetric_parts(
