@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import pytest
 
+import unlazy
 from unlazy import cli, papers
 from unlazy.errors import DataFileError
 
@@ -252,6 +253,12 @@ def test_version_and_help(call):
     code, out, err = call()
     assert (code, out) == (2, "")
     assert err == "unlazy: Missing command. See unlazy --help.\n"
+
+
+def test_it_can_be_run_as_a_module():
+    words = [sys.executable, "-m", "unlazy", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith(unlazy.__version__)
 
 
 def test_the_command_line_adds_no_heavy_import_of_its_own():
