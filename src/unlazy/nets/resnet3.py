@@ -144,7 +144,10 @@ class ResNet3(eqx.Module):
 
     def __call__(self, params: ResNet3Params, x: Float[Array, "n d"]) -> Float[Array, "n k"]:
         """The outputs at the rows of `x`."""
-        return self.features(params, x) @ params.A.T
+        first, seen, second = self._layers(params, x)
+        if params.last_is_shared:  # then A h_1 is there already, and no sum of features is written
+            return seen + self.activation(second) @ params.A.T
+        return (self.activation(first) + self.activation(second)) @ params.A.T
 
     def features(self, params: ResNet3Params, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
         r"""The conjugate features $h_1 + h_2$, on which the outer A is linear."""
@@ -153,12 +156,8 @@ class ResNet3(eqx.Module):
 
     def hidden(self, params: ResNet3Params, x: Float[Array, "n d"]) -> HiddenLayers:
         """The inputs to the neurons of both hidden layers, with their biases."""
-        check_rows(x, self.inputs)
-        self._check(params)
-        first = jnp.asarray(x) @ params.W.T + params.b1[None, :]
-        seen = self.activation(first)
-        seen = seen @ params.A.T if params.last_is_shared else seen
-        return HiddenLayers(first, seen @ params.V.T + params.b2[None, :])
+        first, _, second = self._layers(params, x)
+        return HiddenLayers(first, second)
 
     def first_outputs(self, params: ResNet3Params, x: Float[Array, "n d"]) -> Float[Array, "n k"]:
         r"""What the first hidden layer alone gives, $\mathrm{out}_1 = A \sigma(W x + b_1)$."""
@@ -188,6 +187,15 @@ class ResNet3(eqx.Module):
         U = jnp.matmul(params.V, params.A, precision=jax.lax.Precision.HIGHEST)
         W, b1, b2, A = params.W, params.b1, params.b2, params.A
         return ResNet3Params(W=W, b1=b1, V=U, b2=b2, A=A, last_is_shared=False)
+
+    def _layers(self, params: ResNet3Params, x: Array) -> tuple[Array, Array, Array]:
+        """The inputs to the first layer's neurons, what the second layer sees, and its inputs."""
+        check_rows(x, self.inputs)
+        self._check(params)
+        first = jnp.asarray(x) @ params.W.T + params.b1[None, :]
+        seen = self.activation(first)
+        seen = seen @ params.A.T if params.last_is_shared else seen
+        return first, seen, seen @ params.V.T + params.b2[None, :]
 
     def _check(self, params: ResNet3Params) -> None:
         d, m, k = self.inputs, self.width, self.outputs
