@@ -16,7 +16,17 @@ import unlazy
 SOURCE = Path(unlazy.__file__).parent
 # DESIGN: data flows one way; what supports every room comes first.
 ROOMS = (
-    *("errors", "checks", "special", "linalg", "activations", "losses", "data", "nets"),
+    *(
+        "errors",
+        "checks",
+        "compiling",
+        "special",
+        "linalg",
+        "activations",
+        "losses",
+        "data",
+        "nets",
+    ),
     *("taylor", "kernels"),
     *("dynamics", "bounds", "escape", "construct", "landscape", "train", "diagnose"),
     *("estimators", "experiments", "measure", "papers", "cli", "__main__"),

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from unlazy.checks import is_known
+from unlazy.compiling import jit_untuned
 from unlazy.kernels.empirical import contraction, products
 from unlazy.kernels.empirical.features import (
     Blocks,
@@ -62,7 +63,7 @@ def _features(model: Model, trained: PyTree, x: Array, method: Method) -> Featur
     return _features_in_parts(model, trained, x, method, 1)[0]
 
 
-@eqx.filter_jit
+@jit_untuned
 def _features_in_parts(
     model: Model, trained: PyTree, x: Array, method: Method, parts: int
 ) -> list[Features]:
@@ -70,17 +71,17 @@ def _features_in_parts(
     return features(recipe, trained, x, method.dtype, parts)
 
 
-@eqx.filter_jit
+@jit_untuned
 def _cross(one: Features, two: Features, traced: bool) -> Array:
     return contraction.cross_traced(one, two) if traced else contraction.cross_full(one, two)
 
 
-@eqx.filter_jit
+@jit_untuned
 def _upper_tiles(parts: list[Features], traced: bool) -> list[Array]:
     return contraction.upper_tiles(parts, traced=traced)
 
 
-@eqx.filter_jit
+@jit_untuned
 def _mirrored(tiles: list[Array], traced: bool) -> Array:
     return contraction.mirrored(tiles, traced=traced)
 
@@ -89,7 +90,7 @@ def _symmetric(parts: list[Features], traced: bool) -> Array:
     return _mirrored(_upper_tiles(parts, traced), traced)
 
 
-@eqx.filter_jit
+@jit_untuned
 def _diagonal(of: Features) -> Array:
     return contraction.diagonal(of)
 

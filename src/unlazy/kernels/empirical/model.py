@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from unlazy.checks import check_name, is_known
+from unlazy.compiling import jit_untuned
 from unlazy.nets import partition
 from unlazy.nets.partition import TRAINED, LayeredParams
 
@@ -155,7 +156,7 @@ def check_rowwise(model: Model, trained: PyTree, x: Array) -> None:
         )
 
 
-@eqx.filter_jit
+@jit_untuned
 def _rowwise_gap(model: Model, trained: PyTree, x: Array) -> tuple[Array, Array, float]:
     # Beside the parameters: at a start whose halves cancel the outputs are rounding, no scale.
     trained = jax.tree.map(_beside, trained)

@@ -18,13 +18,13 @@ couples every pair: $f_r(x) = o_r(x) + c\,u_r(x) + \sum_{i,s} K_{rs}(x, x_i)\, \
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from unlazy import nets
+from unlazy.compiling import jit_untuned
 from unlazy.kernels import empirical_ntk_traced
 
 Part = Literal["weights", "last"]
@@ -114,7 +114,7 @@ def linear_model(net: Any, params: Any, part: Part, sets: tuple[Any, ...]) -> Li
     )
 
 
-@eqx.filter_jit
+@jit_untuned
 def _along_itself(net: Any, trained: Any, frozen: Any, x: Float[Any, "n d"]) -> Any:
     """A network, and its derivative along its own trained parameters."""
 

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from unlazy.compiling import compiled
 from unlazy.train.grid.chunks import Chunk, Tiling
-from unlazy.train.grid.compiling import compiled
 from unlazy.train.grid.memory import training_bytes
 from unlazy.train.grid.program import Plan, Shared, State, advance, evaluate, start
 from unlazy.train.grid.progress import Meter

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from unlazy import compiling
+from unlazy.kernels import empirical_ntk
 from unlazy.train import fit_grid
-from unlazy.train.grid import compiling
 
 
 @pytest.fixture
@@ -68,7 +69,44 @@ def test_losses_that_differ_in_a_callback_alone_are_told_apart():
     assert trained(100.0) - trained(1.0) == pytest.approx(99.0, rel=1e-5)
 
 
-def test_an_option_that_another_compiler_does_not_know_is_left_out():
-    program = jax.jit(lambda x: 2 * x).lower(1.0)
-    double = compiling._compiled(program, {"xla_of_another_version": True})
+@pytest.fixture
+def untuned(monkeypatch):
+    """Options for this machine's compiler too, which leave the results as they are."""
+    monkeypatch.setitem(compiling._UNTUNED, "cpu", {"xla_cpu_enable_fast_math": False})
+
+
+def test_an_option_that_another_compiler_does_not_know_is_left_out(monkeypatch):
+    monkeypatch.setitem(compiling._UNTUNED, "cpu", {"xla_of_another_version": True})
+    double = compiling.compiled(jax.jit(lambda x: 2 * x).lower(1.0), tuned=False)
     assert float(double(3.0)) == 6.0
+    assert float(compiling.jit_untuned(lambda x: 2 * x)(jnp.ones(()))) == 2.0
+
+
+def test_untuned_programs_are_compiled_once_and_run_within_others(compilations, untuned):
+    @compiling.jit_untuned
+    def cube(x, power):
+        return x**power  # static, as for filter_jit
+
+    x = jnp.arange(3.0)
+    assert [float(value) for value in cube(x, 3)] == [0.0, 1.0, 8.0]
+    assert [float(value) for value in cube(x + 1, 3)] == [1.0, 8.0, 27.0]
+    assert compilations.count("cube") == 1
+    within = {
+        "jit": jax.jit(lambda x: cube(x, 3)),
+        "jit, of a constant": jax.jit(lambda y: y + cube(x, 3) - x),
+        "vmap": jax.vmap(lambda x: cube(x, 3)),
+        "grad": jax.grad(lambda x: jnp.sum(cube(x, 3)) / 3),
+    }
+    expected = {name: x**3 for name in within} | {"grad": x**2}
+    for name, function in within.items():
+        assert jnp.allclose(function(x), expected[name]), name
+
+
+def test_empirical_kernels_are_the_same_without_tuning(untuned):
+    def f(w, x):
+        return jnp.tanh(x @ w)
+
+    w, x = jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), jnp.linspace(-1.0, 2.0, 8).reshape(4, 2)
+    K = empirical_ntk(f, w, x)
+    J = jax.vmap(lambda row: jax.jacobian(lambda w: f(w, row[None])[0])(w).reshape(3, -1))(x)
+    assert jnp.allclose(K, jnp.einsum("iap,jbp->ijab", J, J), atol=1e-6)

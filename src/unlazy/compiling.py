@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How programs are compiled: by several threads at a time, and without tuning that does not pay.
+
+On a GPU XLA tries out kernels for every product that it compiles, one program at a time, while
+nothing else runs there: 2 to 9 s for a training whose work takes less, 12 of the 15 s that the
+programs of an empirical kernel took. Without the kernels of Triton there is little to try out.
+"""
+
+import functools
+import hashlib
+import threading
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from unlazy.checks import is_known
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_UNTUNED = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
+
+# JAX finds what it has compiled, but not what another thread is just compiling. Threads with equal
+# programs take turns, and so, rarely, do threads with others; what is found is up to JAX.
+_TURNS = tuple(threading.Lock() for _ in range(64))
+
+
+def compiled(program: jax.stages.Lowered, *, tuned: bool) -> Any:
+    """The compiled program; one that is not `tuned` compiles sooner, to what may run longer."""
+    digest = hashlib.sha256(program.as_text().encode()).digest()
+    with _TURNS[digest[0] % len(_TURNS)]:
+        return program.compile(compiler_options=None if tuned else _options())
+
+
+def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
+    """`eqx.filter_jit` for what runs a few times: on a GPU it is compiled without tuning.
+
+    Within another program, whose compilation it then is part of, no different from it.
+    """
+    within = eqx.filter_jit(function)
+
+    @functools.cache
+    def alone(backend: str) -> Any:
+        del backend  # that the options are for
+        return eqx.filter_jit(function, compiler_options=_options())  # pyright: ignore[reportCallIssue]
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if _options() is None or _is_within(args, kwargs):
+            return within(*args, **kwargs)
+        return alone(jax.default_backend())(*args, **kwargs)
+
+    return call
+
+
+def _is_within(*arguments: Any) -> bool:
+    """Whether a transformation is under way: JAX takes options for outermost programs alone."""
+    made = jnp.zeros(())  # traced wherever programs are, of whatever arguments
+    return not all(is_known(leaf) for leaf in (made, *jax.tree.leaves(arguments)))
+
+
+def _options() -> dict[str, Any] | None:
+    backend = jax.default_backend()
+    return _known(backend, tuple(_UNTUNED[backend].items())) if backend in _UNTUNED else None
+
+
+@functools.cache
+def _known(backend: str, options: tuple[tuple[str, Any], ...]) -> dict[str, Any] | None:
+    """The options, if the compiler at hand has them: other versions have other names."""
+    del backend
+    try:
+        jax.jit(lambda: 0).lower().compile(compiler_options=dict(options))
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return None
+    return dict(options)
