@@ -34,6 +34,8 @@ def assemble(
         trained |= done.kept
     epoch = _diverged_epoch(loss, values, np.asarray(times))
     values = np.where(_ended(epoch, np.asarray(times)), np.inf, values)
+    # Whether a lane went on after that depends on the others, and on the clock.
+    loss = np.where(_ended(epoch, np.arange(epochs)), np.nan, loss)
     if keep == "best":
         trained = {place: trained[place] for place in _best_places(values[:, -1])}
     shape = (len(rates), len(decays), len(seeds))

@@ -20,10 +20,11 @@ from jaxtyping import Float
 from unlazy.compiling import compiled
 from unlazy.train.grid.chunks import Chunk, Tiling
 from unlazy.train.grid.memory import training_bytes
+from unlazy.train.grid.pace import spans
 from unlazy.train.grid.program import Plan, Shared, State, advance, evaluate, start
 from unlazy.train.grid.progress import Meter
 
-_STRETCHES = 20  # how often a chunk comes up for air, for progress and to see that all diverged
+_STRETCHES = 20  # how often a chunk reports progress
 
 # Compiled ahead and called from threads, in which the user's scoped settings of JAX do not hold.
 _start = jax.jit(start, static_argnums=0)
@@ -68,10 +69,10 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
     columns = jax.ShapeDtypeStruct((tiling.columns,), jnp.int32)
     epoch = jax.ShapeDtypeStruct((), jnp.int32)
     state = jax.eval_shape(partial(start, plan), shared, rows, columns)
-    heavy = tiling.rows * tiling.columns * training_bytes(plan, shared) > _MUCH_WORK
+    much = tiling.rows * tiling.columns * training_bytes(plan, shared) > _MUCH_WORK
     lowered = (
         (_start.lower(plan, shared, rows, columns), False),
-        (_advance.lower(plan, state, shared, rows, columns, epoch, epoch), heavy),
+        (_advance.lower(plan, state, shared, rows, columns, epoch, epoch), much),
         (_evaluate.lower(plan, state, shared, rows), False),
     )
     with ThreadPoolExecutor(len(lowered)) as pool:
@@ -117,22 +118,25 @@ def _train(
     stop: threading.Event,
 ) -> Trained:
     state = programs.start(shared, chunk.rows, chunk.columns)
-    epochs, done = shared.scale.shape[0], 0
+    epochs, reported = shared.scale.shape[0], 0
+    ends = _stretches(epochs, times)
     values = np.full((len(shared.sets), len(times), chunk.seeds, chunk.settings), np.nan)
-    for last in _stretches(epochs, times):
+    for first, last in spans(ends):
         if stop.is_set():
             raise _StoppedError
-        span = np.int32(done), np.int32(last)
+        span = np.int32(first), np.int32(last)
         state, alive = programs.advance(state, shared, chunk.rows, chunk.columns, *span)
+        is_alive = bool(alive)  # which waits for it
         if last in times:
             found = programs.evaluate(state, shared, chunk.rows)
             values[:, times.index(last)] = [_valid(value, chunk) for value in found]
-        meter.add(chunk.lanes * (last - done))
-        done = last
-        if not bool(alive):  # nothing is left to train
+        if not is_alive:  # nothing is left to train
             break
-    if done < epochs:
-        meter.add(chunk.lanes * (epochs - done))
+        if last in ends:
+            meter.add(chunk.lanes * (last - reported))
+            reported = last
+    if reported < epochs:
+        meter.add(chunk.lanes * (epochs - reported))
     kept = _kept(state.trained, chunk, keep, values[:, -1])
     return Trained(chunk, _valid(state.loss, chunk), values, kept)
 
@@ -142,7 +146,7 @@ class _StoppedError(Exception):
 
 
 def _stretches(epochs: int, times: list[int]) -> list[int]:
-    """Ends of the stretches that are trained in one call: all times, and some for progress."""
+    """Ends of the stretches that end by a report of progress: all times, and some more."""
     ends = {round(epochs * (i + 1) / _STRETCHES) for i in range(_STRETCHES)}
     return sorted((ends | set(times)) - {0})
 
