@@ -37,7 +37,7 @@ def lane_bytes():
     problem = Problem(loss, loss, TorchSGD(0.9), START, DATA, {}, None, None, None)
     one = np.ones(1)
     plan, shared = problem.set_up(one, one, np.ones(5), np.zeros(1, np.int64), key=KEY)
-    return training_bytes(plan._replace(batch_size=5), shared)
+    return sum(training_bytes(plan._replace(batch_size=5), shared))
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 5, 100])

@@ -2,18 +2,29 @@
 """How many lanes fit a memory budget."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Literal
 from jaxtyping import Array
 
 from unlazy.train.grid.checking import check_scalar
 from unlazy.train.grid.program import Plan, Shared, first_lane
 
+# Bytes: more lanes at a time are evaluated no faster, and others may share the device.
+EVALUATED_AT_ONCE = 2**33
 
-def training_bytes(plan: Plan, shared: Shared) -> int:
-    """What one lane takes in training, from above: nothing is assumed to be fused or freed."""
+
+class Need(NamedTuple):
+    """Bytes, from above: nothing is assumed to be fused or freed."""
+
+    lane: int
+    common: int  # once for all lanes of a seed, since it depends on the data alone
+
+
+def training_bytes(plan: Plan, shared: Shared) -> Need:
+    """What training takes."""
 
     def lane(trained: Any, frozen: list[Array], leaves: list[Array]) -> Any:
         rows = [leaf[: plan.batch_size] for leaf in leaves]
@@ -30,10 +41,17 @@ def training_bytes(plan: Plan, shared: Shared) -> int:
         trained = first_lane(plan, shared)[0]
         return trained, plan.rule.init(trained, shared.lr[0], shared.wd[0])
 
-    shapes = jax.eval_shape(lambda: first_lane(plan, shared))
-    batch = _batch_bytes(plan, shapes[2]) if plan.own_batch else 0
+    trained, frozen, data = jax.eval_shape(lambda: first_lane(plan, shared))
     # Twice the state: a loop holds what it reads and what it writes.
-    return 2 * _tree_bytes(jax.eval_shape(state)) + _intermediates(lane, *shapes) + batch
+    own = 2 * _tree_bytes(jax.eval_shape(state))
+    if plan.own_batch:
+        own += _batch_bytes(plan, data)
+        need = _intermediates(
+            lambda both, frozen: lane(both[0], frozen, both[1]), (trained, data), frozen
+        )
+    else:
+        need = _intermediates(lane, trained, frozen, data)
+    return need._replace(lane=need.lane + own)
 
 
 def batch_is_small(plan: Plan, shared: Shared) -> bool:
@@ -59,7 +77,7 @@ def evaluation_bytes(plan: Plan, shared: Shared) -> int:
             return value
 
         try:
-            largest = max(largest, _intermediates(lane, trained, frozen, rows))
+            largest = max(largest, sum(_intermediates(lane, trained, frozen, rows)))
         except Exception as error:
             if structure == plan.structure:
                 raise
@@ -70,21 +88,27 @@ def evaluation_bytes(plan: Plan, shared: Shared) -> int:
     return largest
 
 
-def lanes_that_fit(memory: int | float, bytes_each: int, *, copies: int, workers: int) -> int:
+def lanes_that_fit(
+    memory: int | float, need: Need, *, copies: int, seeds: int, workers: int
+) -> int:
     """How many lanes each of the workers can hold besides `copies` bytes of data.
 
     Raises:
         ValueError: not even one.
     """
-    least = workers * (bytes_each + copies)
+    one = need.lane + need.common
+    least = workers * (one + copies)
     if memory < least:
         data = f", and {copies} for its copy of the data" if copies else ""
         raise ValueError(
             f"`memory` must be at least {least} bytes, what one lane takes for each of "
-            f"{workers} workers ({bytes_each} bytes{data}), got memory={memory:.0f}. Give more, or "
+            f"{workers} workers ({one} bytes{data}), got memory={memory:.0f}. Give more, or "
             "take fewer workers or smaller batches."
         )
-    return max(1, int((memory / workers - copies) // bytes_each))  # one, whatever the rounding
+    room = memory / workers - copies
+    # Each of another seed, or those of all seeds.
+    most = max(min(seeds, room // one), (room - seeds * need.common) // need.lane)
+    return max(1, int(most))  # one, whatever the rounding
 
 
 def evaluated_together(lanes: int, memory: int | float, bytes_each: int) -> int:
@@ -93,18 +117,26 @@ def evaluated_together(lanes: int, memory: int | float, bytes_each: int) -> int:
     return max(count for count in range(1, lanes + 1) if lanes % count == 0 and count <= most)
 
 
-def _intermediates(function: Any, *shapes: Any) -> int:
-    return _written(jax.make_jaxpr(function)(*shapes).jaxpr)
-
-
-def _written(jaxpr: Any) -> int:
-    """Bytes of all values that a program computes, those of inner programs once."""
-    total = 0
+def _intermediates(function: Any, own: Any, *others: Any) -> Need:
+    """What a function of a lane's `own` arguments, and of others that lanes share, computes."""
+    jaxpr = jax.make_jaxpr(function)(own, *others).jaxpr
+    of_lane = set(jaxpr.invars[: len(jax.tree.leaves(own))])
+    lane = common = 0
     for equation in jaxpr.eqns:
-        total += sum(_bytes(variable.aval) for variable in equation.outvars)
-        for value in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_is_program):
-            if _is_program(value):
-                total += _written(getattr(value, "jaxpr", value))
+        if of_lane.isdisjoint(atom for atom in equation.invars if not isinstance(atom, Literal)):
+            common += _written(equation)
+        else:
+            lane += _written(equation)
+            of_lane.update(equation.outvars)
+    return Need(lane, common)
+
+
+def _written(equation: Any) -> int:
+    """Bytes of all values that an equation computes, those of programs in it once."""
+    total = sum(_bytes(variable.aval) for variable in equation.outvars)
+    for value in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_is_program):
+        if _is_program(value):
+            total += sum(map(_written, getattr(value, "jaxpr", value).eqns))
     return total
 
 

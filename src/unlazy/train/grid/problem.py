@@ -16,6 +16,7 @@ from unlazy.train.grid.checking import check_start, samples_of
 from unlazy.train.grid.chunks import Tiling, tile
 from unlazy.train.grid.layout import Axes, check_seed_axis, lay_out, leaf_axes
 from unlazy.train.grid.memory import (
+    EVALUATED_AT_ONCE,
     batch_is_small,
     evaluated_together,
     evaluation_bytes,
@@ -102,11 +103,12 @@ def fit_memory(
     workers = min(workers, seeds * settings)
     # A chunk holds its seeds' data once more, in the order of the epoch.
     copies = sum(leaf.nbytes for leaf in shared.data) if plan.batch_size is not None else 0
-    one = training_bytes(plan, shared)
-    most = lanes_that_fit(memory, one, copies=copies, workers=workers)
+    need = training_bytes(plan, shared)
+    most = lanes_that_fit(memory, need, copies=copies, seeds=seeds, workers=workers)
     tiling = tile(seeds, settings, most=most, workers=workers)
+    room = min(memory / workers, EVALUATED_AT_ONCE)
     together = evaluated_together(
-        tiling.rows * tiling.columns, memory / workers, evaluation_bytes(plan, shared)
+        tiling.rows * tiling.columns, room, evaluation_bytes(plan, shared)
     )
     return plan._replace(at_once=together), tiling
 

@@ -31,7 +31,9 @@ _start = jax.jit(start, static_argnums=0)
 _advance = jax.jit(advance, static_argnums=0, donate_argnums=1)
 _evaluate = jax.jit(evaluate, static_argnums=0)
 
-_MUCH_WORK = 2**30  # bytes a step, from which on tuning pays
+# Bytes moved in all of training, some five seconds of it, from which on tuning pays: on a GPU that
+# is at work it may take a minute.
+_MUCH_WORK = 2**44
 
 
 class Programs(NamedTuple):
@@ -69,7 +71,7 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
     columns = jax.ShapeDtypeStruct((tiling.columns,), jnp.int32)
     epoch = jax.ShapeDtypeStruct((), jnp.int32)
     state = jax.eval_shape(partial(start, plan), shared, rows, columns)
-    much = tiling.rows * tiling.columns * training_bytes(plan, shared) > _MUCH_WORK
+    much = _bytes_moved(plan, shared, tiling) > _MUCH_WORK
     lowered = (
         (_start.lower(plan, shared, rows, columns), False),
         (_advance.lower(plan, state, shared, rows, columns, epoch, epoch), much),
@@ -77,6 +79,12 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
     )
     with ThreadPoolExecutor(len(lowered)) as pool:
         return Programs(*pool.map(lambda one: compiled(one[0], tuned=one[1]), lowered))
+
+
+def _bytes_moved(plan: Plan, shared: Shared, tiling: Tiling) -> int:
+    """In all of training, if every value that is computed is written."""
+    steps = shared.scale.shape[0] * (plan.samples // (plan.batch_size or plan.samples))
+    return steps * tiling.seeds * tiling.settings * training_bytes(plan, shared).lane
 
 
 def run_chunks(
