@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy import kernels
+from unlazy.compiling import jit_untuned
 from unlazy.nets import ResNet3, ThreeLayer
 from unlazy.papers.allenzhu_li2019 import samples
 from unlazy.papers.allenzhu_li2019.samples import Network, Task
@@ -48,12 +49,15 @@ def conjugate_model(net: Network, params: Any, inputs: tuple[Any, ...]) -> Linea
         params: its start.
         inputs: of every set, the training set first.
     """
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+    with jax.enable_x64(True), on_host():
         wide = _wide(params)
-        phi = [_last_features(net, wide, jnp.asarray(x, jnp.float64)) for x in inputs]
-        A = wide.A if isinstance(net, ResNet3) else wide.a
-        starts = tuple(np.asarray(features @ A.T) for features in phi)
-        K = tuple(np.asarray(features @ phi[0].T) for features in phi)
+        rows = [np.asarray(x, np.float64) for x in inputs]
+        features = np.asarray(_last_features(net, wide, np.concatenate(rows)))
+    A = np.asarray(wide.A if isinstance(net, ResNet3) else wide.a)
+    phi = np.split(features, np.cumsum([len(x) for x in rows])[:-1])
+    # By NumPy, for which nothing is compiled.
+    starts = tuple(of_set @ A.T for of_set in phi)
+    K = tuple(of_set @ phi[0].T for of_set in phi)
     return Linear(K, tuple(np.zeros_like(start) for start in starts), starts)
 
 
@@ -142,7 +146,7 @@ def linear_models(
     return models
 
 
-def last_features(net: Network, params: Any, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
+def last_features(net: Network, params: Any, x: Float[Any, "n d"]) -> Float[Array, "n m"]:
     """What the outer output weights multiply."""
     if isinstance(net, ResNet3):
         return net.features(params, x)
@@ -163,7 +167,7 @@ def parts(method: str) -> tuple[str, str]:
 
 
 # Compiled whole: operation by operation, an accelerator's compiler takes longer than the work.
-@eqx.filter_jit
+@jit_untuned
 def _outputs(net: Network, params: Any, x: Float[Any, "n d"]) -> Float[Array, "n c"]:
     with jax.default_matmul_precision("highest"):
         return net(params, x)

@@ -3,8 +3,6 @@
 
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -39,19 +37,16 @@ def ridge_path(
     K, resid = model.K[0], _columns(labels[0]) - _columns(model.offset[0])
     eigen = eigh(K)
     ridges = scales * np.trace(K) / len(K)
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        Q = eigen.vectors
-        rotated = Q.T @ jnp.asarray(resid)
-        values = np.maximum(eigen.values, 0)  # below zero by rounding
-        shrunk = rotated[:, None, :] / (values[:, None] + ridges[None, :])[:, :, None]
-        coefficients = Q @ shrunk.reshape(len(K), -1)
-        errors = []
-        for block, offset, y in zip(model.K, model.offset, labels, strict=True):
-            found = np.asarray(jnp.asarray(block) @ coefficients).reshape(
-                len(block), len(ridges), -1
-            )
-            missed = found + (_columns(offset) - _columns(y))[:, None, :]
-            errors.append(np.mean(np.sum(missed**2, axis=2), axis=0))
+    # By NumPy, for which nothing is compiled.
+    Q, values = np.asarray(eigen.vectors), np.maximum(eigen.values, 0)  # below zero by rounding
+    rotated = Q.T @ resid
+    shrunk = rotated[:, None, :] / (values[:, None] + ridges[None, :])[:, :, None]
+    coefficients = Q @ shrunk.reshape(len(K), -1)
+    errors = []
+    for block, offset, y in zip(model.K, model.offset, labels, strict=True):
+        found = (block @ coefficients).reshape(len(block), len(ridges), -1)
+        missed = found + (_columns(offset) - _columns(y))[:, None, :]
+        errors.append(np.mean(np.sum(missed**2, axis=2), axis=0))
     return 2 * ridges / len(K), errors
 
 

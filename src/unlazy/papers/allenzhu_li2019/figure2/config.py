@@ -23,12 +23,12 @@ _GRIDS = {
     "kernel": Grid(between(2e-3, 1e-2), (1e-4, 1e-3), 0),
     "one": Grid((0.05,), (2e-3,), 0),
 }
-# About the optima of 3layer at m = 100 and 200, which do not move with the width: with every entry
+# About the optima of 3layer at m = 100 to 1000, which do not move with the width: with every entry
 # from N(0, 1/m) the tangent kernel has a limit.
 _THIN = {
     "narrow": {
-        "all": Grid(between(0.02, 0.1), between(5e-3, 5e-2), 1),
-        "hidden": Grid(between(0.02, 0.1), between(1e-2, 1e-1), 1),
+        "all": Grid(between(0.02, 0.1), between(1e-3, 5e-2), 1),
+        "hidden": Grid(between(5e-3, 0.2), between(2e-2, 1e-1), 1),
     },
     "pair": {"all": Grid((0.05,), (1e-2, 2e-2), 0), "hidden": Grid((0.05,), (2e-2, 5e-2), 0)},
 }
@@ -114,7 +114,7 @@ class Config:
     grid: str
     kernel_grid: str
     thin: tuple[Thin, ...] = ()
-    alone: int = 10**9  # the width from which on every seed of a network is a cell
+    alone: int = 10**9  # the width from which on every seed is a cell where grids are not thin
     margin: float = 1.0  # below which fraction of k alpha^2 the composite counts as learnt
     orders: bool = True  # whether it is large enough for claims about who learns what
     refuted: tuple[str, ...] = ()  # claims recorded as refuted at this preset
@@ -126,8 +126,9 @@ class Config:
             task = replace(task, n_validation=panel.n_kernels // 2, n_test=panel.n_kernels)
             grid = grid_of(self.kernel_grid, method) if panel.sgd_kernels else None
         else:
-            grid = grid_of(self._grid_of(method, width), method)
-            count = 1 if width >= self.alone else count
+            kind = self._grid_of(method, width)
+            grid = grid_of(kind, method)
+            count = 1 if width >= self.alone and kind == self.grid else count
         training = Training(task, method, width, grid, self.epochs, count)
         return [(training, seed) for seed in range(0, self.seeds, count)]
 
