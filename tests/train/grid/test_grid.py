@@ -275,6 +275,14 @@ def test_an_optimizer_that_is_made_already_is_refused(no_shape_checker):
         grid(optimizer=made)
 
 
+@pytest.mark.parametrize("factory", [optax.adam, optax.sgd, optax.adamw])
+def test_an_optimiser_that_would_take_the_decay_for_something_else_is_refused(factory):
+    with pytest.raises(
+        TypeError, match=rf"optax\.{factory.__name__}, whose arguments are learning"
+    ):
+        grid(optimizer=factory)
+
+
 def test_a_loss_that_is_no_scalar_is_named(no_shape_checker):
     def of_samples(w, batch):
         return (batch[0] @ w - batch[1]) ** 2

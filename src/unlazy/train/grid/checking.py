@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the arguments of a grid, and the arrays that they stand for."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -101,9 +102,18 @@ def check_momentum(momentum: int | float) -> None:
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """Raise unless the optimiser is still to be made."""
-    if optimizer is not None and not callable(optimizer):
+    """Raise unless the optimiser is still to be made, of a learning rate and a weight decay."""
+    if optimizer is None:
+        return
+    made = None
+    if not callable(optimizer):
         made = "an optimiser that is made already" if hasattr(optimizer, "update") else optimizer
+    elif str(getattr(optimizer, "__module__", "")).split(".")[0] == "optax":
+        # As optax.adam, which would take the weight decay for b1.
+        names = list(inspect.signature(optimizer).parameters)
+        if names[1:2] != ["weight_decay"]:
+            made = f"optax.{optimizer.__name__}, whose arguments are {', '.join(names)}"
+    if made is not None:
         raise TypeError(
             "`optimizer` must be a function of the learning rate and the weight decay, "
             f"got {made}. Give `lambda lr, wd: optax.adamw(lr, weight_decay=wd)`, say, which the "
