@@ -33,7 +33,8 @@ def grid_of(kind: str, method: str, width: int) -> Grid:
     - "full": all that LG-50 proposes, some 7 rates by 17 decays.
     - "natural": 4 rates about the best ones found, which are those of every large network, by no
       decay and 1e-5 to 1e-3 by decades, below which a decay is none.
-    - "narrow": these rates by 2 decays, for the largest three-layer networks.
+    - "narrow": these rates by one decay, for the largest three-layer networks: at their best rates
+      decays up to 1e-4 shrink weights by a percent or two in all of training.
     - "reduced": 6 rates by 2 decays, of the recorded table.
     - "pair": the two smallest rates of those, never extended.
 
@@ -47,7 +48,7 @@ def grid_of(kind: str, method: str, width: int) -> Grid:
     if kind == "pair":
         return Grid(run_from(_REDUCED[method] * scale, 6)[:2], (1e-5,), 0)
     if kind == "narrow":
-        return Grid(run_from(scale, 4), (1e-5, 1e-4), 1)
+        return Grid(run_from(scale, 4), (1e-5,), 1)
     if kind == "natural":
         return Grid(run_from(scale, 4), (0.0, 1e-5, 1e-4, 1e-3), 1)
     low, high = (0.05, 5) if last else (0.2, 15) if "NTK" in method else (0.05, 8)
@@ -88,7 +89,6 @@ class Config:
     seeds: int
     grid: str  # of all methods but where the next says otherwise
     three_layer_grids: tuple[tuple[Size, str], ...] = ()
-    alone: tuple[Size, ...] = ()  # where each seed of 3layer is a cell
     n_validation: int = 1000
     n_test: int = 2000
     orders: bool = True  # whether it is large enough for claims that order the methods
@@ -97,33 +97,29 @@ class Config:
     def sizes(self) -> tuple[Size, ...]:
         return tuple(dict.fromkeys((*self.widths, *self.samples)))
 
-    def points(self, method: str, size: Size) -> list[tuple[Point, int]]:
-        """The cells of a method at a size, each with its first seed."""
+    def point(self, method: str, size: Size) -> Point:
+        """The cell of a method at a size."""
         kind = self.grid
         if method == "3layer":
             kind = dict(self.three_layer_grids).get(size, kind)
         grid = grid_of(kind, method, size.width)
         point = Point(self.target, method, size, grid, self.seeds)
-        point = replace(point, n_validation=self.n_validation, n_test=self.n_test)
-        if method == "3layer" and size in self.alone:
-            return [(replace(point, seeds=1), seed) for seed in range(self.seeds)]
-        return [(point, 0)]
+        return replace(point, n_validation=self.n_validation, n_test=self.n_test)
 
 
 def cells(config: Config) -> list[Cell]:
     def of(methods: Sequence[str]) -> Iterator[Cell]:
         for size in config.sizes():
             for method in methods:
-                for point, seed in config.points(method, size):
-                    yield Cell(NAMES[config.target], VERSION, point, seed, _label(point, seed))
+                point = config.point(method, size)
+                yield Cell(NAMES[config.target], VERSION, point, 0, _label(point))
 
     networks = [method for method in METHODS if method not in KERNELS]
     return mixed(of(networks), of(KERNELS), work=lambda cell: cell.config.size.width)
 
 
-def _label(point: Point, seed: int) -> str:
-    seeds = f"seed {seed}" if point.seeds == 1 else f"{point.seeds} seeds"
-    return f"{point.method}, m = {point.size.width}, N = {point.size.n}, {seeds}"
+def _label(point: Point) -> str:
+    return f"{point.method}, m = {point.size.width}, N = {point.size.n}, {point.seeds} seeds"
 
 
 def notes(config: Config) -> list[str]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from unlazy.experiments import Results
 from unlazy.papers.allenzhu_li_liang2019.comparison.config import Config, Size
-from unlazy.papers.grids.tuning import best_rows, merge
+from unlazy.papers.grids.tuning import best_rows
 
 
 class Curves:
@@ -16,14 +16,13 @@ class Curves:
 
     def __init__(self, config: Config, results: Results) -> None:
         self.config = config
-        self._found = {(cell.config, cell.seed): result for cell, result in results.items()}
+        self._found = {cell.config: result for cell, result in results.items()}
 
     def at(
         self, method: str, size: Size, *, solver: str = "sgd", by: str = "test", of: str = "test"
     ) -> Float[np.ndarray, " seeds"]:
         """The error on the set `of` of each seed's best lane by the set `by`; inf without one."""
-        points = self.config.points(method, size)
-        table = merge([self._found[point].table for point in points])
+        table = self._found[self.config.point(method, size)].table
         rows = table["solver"] == solver
         table = {name: column[rows] for name, column in table.items()}
         best = best_rows(table, by)

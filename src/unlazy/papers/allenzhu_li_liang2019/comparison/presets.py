@@ -44,13 +44,5 @@ def _paper(target: str, refuted: tuple[str, ...]) -> Config:
     few = tuple(Size(2000, n, 800) for n in (100, 300, 1000))
     large = (Size(2000, 5000, 320), Size(5000, 1000, 800))
     thin = tuple((size, "narrow") for size in large) + tuple((size, "natural") for size in few)
-    return Config(
-        target,
-        widths,
-        (*few, large[0]),
-        3,
-        "full",
-        three_layer_grids=thin,
-        alone=large,
-        refuted=refuted,
-    )
+    sizes = (*few, large[0])
+    return Config(target, widths, sizes, 3, "full", three_layer_grids=thin, refuted=refuted)

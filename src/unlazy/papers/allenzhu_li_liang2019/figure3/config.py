@@ -4,6 +4,7 @@
 from dataclasses import dataclass, replace
 
 from unlazy.experiments import Cell
+from unlazy.papers.grids.order import mixed
 
 NAME, VERSION = "allenzhu_li_liang2019/figure3", 1
 PENALTIES = ("decay", "norm")
@@ -63,4 +64,4 @@ def cells(config: Config) -> list[Cell]:
             listed.append(
                 Cell(experiment=NAME, version=VERSION, config=one, seed=seed, label=label)
             )
-    return listed
+    return mixed(listed, (), work=lambda cell: cell.config.width)
