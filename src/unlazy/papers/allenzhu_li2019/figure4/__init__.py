@@ -62,7 +62,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(
             _quick(),
             about="d = 24, N = 1500, m = 100 and 400, 100 epochs, 42 runs",
-            takes="a minute on two cores",
+            takes="ten seconds on two cores",
         ),
         "paper": Preset(
             _paper(),

@@ -15,7 +15,7 @@ def presets(
             _quick(target, refuted_quick),
             about="m = 32 to 128 at N = 1000, N = 200 to 2000 at m = 64; 4000 steps, 12-point "
             "grids, 3 seeds",
-            takes="3 to 5 minutes on two cores",
+            takes="a minute and a half on two cores",
         ),
         "paper": Preset(
             _paper(target, refuted_paper),

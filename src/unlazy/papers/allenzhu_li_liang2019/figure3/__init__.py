@@ -89,7 +89,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(
             _quick(),
             about="m = 32, 64, 128, N = 1000, 100 epochs, 9 and 12 lanes, 3 seeds",
-            takes="a minute or two on two cores",
+            takes="half a minute on two cores",
         ),
         "paper": Preset(
             _paper(),
