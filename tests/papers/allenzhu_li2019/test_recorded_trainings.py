@@ -116,11 +116,13 @@ def test_a_hundred_neurons_do_not_learn_the_benchmark_with_little_decay():
 
 @pytest.mark.slow
 def test_fifty_neurons_come_near_the_line_of_the_benchmark():
-    # RN-63, d = 30, N = 500, m = 50, 500 epochs: 1.16. Three seeds of ours: 1.75, .85 and 2.25, at
-    # rates of .02 and .05, so that one seed says little; the zero predictor has 16.35, the line is
-    # at 1.35.
+    # RN-63, d = 30, N = 500, m = 50, 500 epochs: 1.16. Three seeds of ours, each in two programs
+    # that differ by rounding alone: 1.75 and .49, .85 and .83, 2.25 and 1.63, at rates of .02 and
+    # .05. So one run says little: their logarithms have mean .13 and deviation .57, and the bounds
+    # for one run are 2.6 deviations away or more, which fails for one rounding in some 70. The zero
+    # predictor has 16.35, the line is at 1.35.
     task = Task(500, 30, n_validation=100, n_test=2000)
     grid = Grid((0.02, 0.05), (1e-3, 3e-3, 6e-3, 1e-2), 0)
     errors = best(task, "3resnet(all)", 50, grid, epochs=500, seeds=3)
-    assert np.all((errors > 0.5) & (errors < 2.8))
-    assert 0.7 * 1.16 < np.mean(errors) < 2 * 1.16
+    assert np.all((errors > 0.15) & (errors < 5))
+    assert 0.5 * 1.16 < np.mean(errors) < 2.2 * 1.16
