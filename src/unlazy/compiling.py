@@ -2,7 +2,7 @@
 """How programs are compiled: by several threads at a time, and without tuning that does not pay.
 
 On a GPU XLA tries out kernels for every product that it compiles, one program at a time, while
-nothing else runs there: 2 to 9 s for a training whose work takes less, 12 of the 15 s that the
+nothing else runs there: 2 to 9 s for a training whose work takes less, 10 of the 15 s that the
 programs of an empirical kernel took. Without the kernels of Triton there is little to try out.
 """
 
@@ -45,7 +45,7 @@ def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
     @functools.cache
     def alone(backend: str) -> Any:
         del backend  # that the options are for
-        return eqx.filter_jit(function, compiler_options=_options())  # pyright: ignore[reportCallIssue]
+        return eqx.filter_jit(function, compiler_options=_options())  # pyright: ignore[reportCallIssue]  # for jax.jit, unknown to its stubs
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

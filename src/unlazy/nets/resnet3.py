@@ -144,10 +144,11 @@ class ResNet3(eqx.Module):
 
     def __call__(self, params: ResNet3Params, x: Float[Array, "n d"]) -> Float[Array, "n k"]:
         """The outputs at the rows of `x`."""
-        first, seen, second = self._layers(params, x)
-        if params.last_is_shared:  # then A h_1 is there already, and no sum of features is written
-            return seen + self.activation(second) @ params.A.T
-        return (self.activation(first) + self.activation(second)) @ params.A.T
+        if self.form == "general":
+            return self.features(params, x) @ params.A.T
+        # A h_1 is there already, so that no sum of features is written.
+        _, first_outputs, second = self._layers(params, x)
+        return first_outputs + self.activation(second) @ params.A.T
 
     def features(self, params: ResNet3Params, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
         r"""The conjugate features $h_1 + h_2$, on which the outer A is linear."""

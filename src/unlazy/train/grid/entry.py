@@ -160,10 +160,14 @@ def fit_grid(
     plan = plan._replace(batch_size=batch_size)
     precise = jax.default_matmul_precision(precision) if precision else contextlib.nullcontext()
     with precise:
-        plan, tiling = fit_memory(plan, shared, memory, workers)
+        plan, tiling, need = fit_memory(plan, shared, memory, workers)
         meter = Meter(progress, epochs * len(replicates) * len(rates) * len(decays))
         chunks = run_chunks(
-            plan, shared, tiling, times=times, keep=keep, workers=workers, meter=meter
+            *(plan, shared, tiling, need),
+            times=times,
+            keep=keep,
+            workers=workers,
+            meter=meter,
         )
     return assemble(
         plan, shared, chunks, rates=rates, decays=decays, seeds=replicates, times=times, keep=keep

@@ -17,6 +17,7 @@ from unlazy.train.grid.chunks import Tiling, tile
 from unlazy.train.grid.layout import Axes, check_seed_axis, lay_out, leaf_axes
 from unlazy.train.grid.memory import (
     EVALUATED_AT_ONCE,
+    Need,
     batch_is_small,
     evaluated_together,
     evaluation_bytes,
@@ -96,8 +97,11 @@ class Problem:
 
 def fit_memory(
     plan: Plan, shared: Shared, memory: int | float, workers: int
-) -> tuple[Plan, Tiling]:
-    """How the lanes are cut into chunks so that `workers` of them fit into `memory` bytes."""
+) -> tuple[Plan, Tiling, Need]:
+    """How the lanes are cut into chunks so that `workers` of them fit into `memory` bytes.
+
+    And what one takes.
+    """
     plan = plan._replace(own_batch=copies_pay() and batch_is_small(plan, shared))
     seeds, settings = shared.keys.shape[0], shared.lr.shape[0]
     workers = min(workers, seeds * settings)
@@ -110,7 +114,7 @@ def fit_memory(
     together = evaluated_together(
         tiling.rows * tiling.columns, room, evaluation_bytes(plan, shared)
     )
-    return plan._replace(at_once=together), tiling
+    return plan._replace(at_once=together), tiling, need
 
 
 def copies_pay() -> bool:

@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from unlazy.compiling import compiled
 from unlazy.train.grid.chunks import Chunk, Tiling
-from unlazy.train.grid.memory import training_bytes
+from unlazy.train.grid.memory import Need
 from unlazy.train.grid.pace import spans
 from unlazy.train.grid.program import Plan, Shared, State, advance, evaluate, start
 from unlazy.train.grid.progress import Meter
@@ -65,13 +65,13 @@ def default_workers() -> int:
     return os.cpu_count() or 1
 
 
-def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
+def compile_programs(plan: Plan, shared: Shared, tiling: Tiling, need: Need) -> Programs:
     """The programs of `tiling`'s chunks, compiled side by side, on an accelerator as well."""
     rows = jax.ShapeDtypeStruct((tiling.rows,), jnp.int32)
     columns = jax.ShapeDtypeStruct((tiling.columns,), jnp.int32)
     epoch = jax.ShapeDtypeStruct((), jnp.int32)
     state = jax.eval_shape(partial(start, plan), shared, rows, columns)
-    much = _bytes_moved(plan, shared, tiling) > _MUCH_WORK
+    much = _bytes_moved(plan, shared, tiling, need) > _MUCH_WORK
     lowered = (
         (_start.lower(plan, shared, rows, columns), False),
         (_advance.lower(plan, state, shared, rows, columns, epoch, epoch), much),
@@ -81,16 +81,17 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling) -> Programs:
         return Programs(*pool.map(lambda one: compiled(one[0], tuned=one[1]), lowered))
 
 
-def _bytes_moved(plan: Plan, shared: Shared, tiling: Tiling) -> int:
+def _bytes_moved(plan: Plan, shared: Shared, tiling: Tiling, need: Need) -> int:
     """In all of training, if every value that is computed is written."""
     steps = shared.scale.shape[0] * (plan.samples // (plan.batch_size or plan.samples))
-    return steps * tiling.seeds * tiling.settings * training_bytes(plan, shared).lane
+    return steps * tiling.seeds * tiling.settings * need.lane
 
 
 def run_chunks(
     plan: Plan,
     shared: Shared,
     tiling: Tiling,
+    need: Need,
     *,
     times: list[int],
     keep: KeepRule,
@@ -99,7 +100,7 @@ def run_chunks(
 ) -> list[Trained]:
     """Train every chunk to the end, evaluating after as many epochs as `times` say."""
     stop = threading.Event()
-    programs = compile_programs(plan, shared, tiling)
+    programs = compile_programs(plan, shared, tiling, need)
     meter.add(0)
     with ThreadPoolExecutor(workers) as pool:
 
