@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,8 @@ import pytest
 from unlazy import compiling
 from unlazy.kernels import empirical_ntk
 from unlazy.train import fit_grid
+from unlazy.train.grid import runner
+from unlazy.turns import TURNS
 
 
 @pytest.fixture
@@ -73,6 +76,41 @@ def test_losses_that_differ_in_a_callback_alone_are_told_apart():
 def untuned(monkeypatch):
     """Options for this machine's compiler too, which leave the results as they are."""
     monkeypatch.setitem(compiling._UNTUNED, "cpu", {"xla_cpu_enable_fast_math": False})
+
+
+def test_a_training_is_not_tuned_beside_another_that_runs(monkeypatch, untuned):
+    # All are tuned, and each width is a program of its own: some threads tune while others train.
+    monkeypatch.setattr(runner, "_MUCH_WORK", -1)
+    present, overlaps, calls = [], [], {"tuning": 0, "running": 0}
+
+    def watched(kind, turn):
+        @contextlib.contextmanager
+        def watch():
+            with turn():
+                present.append(kind)
+                calls[kind] += 1
+                overlaps.append(len(set(present)))
+                yield
+                present.remove(kind)
+
+        return watch
+
+    for kind in calls:
+        monkeypatch.setattr(TURNS, kind, watched(kind, getattr(TURNS, kind)))
+
+    def loss(w, batch):
+        return jnp.mean((batch @ w) ** 2)
+
+    def train(width):
+        rates = [0.01, 0.02]
+        return fit_grid(loss, jnp.ones(width), jnp.eye(width), learning_rates=rates, epochs=40)
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(train, range(2, 10)))
+    assert calls["tuning"] == 8
+    assert calls["running"] >= 8
+    assert max(overlaps) == 1
+    assert all(result.table()["train"][0] < 1 for result in results)
 
 
 def test_an_option_that_another_compiler_does_not_know_is_left_out(monkeypatch):

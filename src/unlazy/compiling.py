@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How programs are compiled: by several threads at a time, and without tuning that does not pay.
 
-On a GPU XLA tries out kernels for every product that it compiles, one program at a time, while
-nothing else runs there: 2 to 9 s for a training whose work takes less, 10 of the 15 s that the
-programs of an empirical kernel took. Without the kernels of Triton there is little to try out.
+On a GPU XLA tries out kernels for every product that it compiles, one program at a time, and wants
+nothing else to run meanwhile: 1 to 2 s for a training, 10 of the 15 s that the programs of an
+empirical kernel took. A training of many seconds then takes a third less. Without the kernels of
+Triton, and with those that the library of products would choose itself, nothing is tried out.
 """
 
 import functools
@@ -17,21 +18,26 @@ import jax
 import jax.numpy as jnp
 
 from unlazy.checks import is_known
+from unlazy.turns import TURNS
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_UNTUNED = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
+_UNTUNED = {"gpu": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0}}
 
 # JAX finds what it has compiled, but not what another thread is just compiling. Threads with equal
-# programs take turns, and so, rarely, do threads with others; what is found is up to JAX.
-_TURNS = tuple(threading.Lock() for _ in range(64))
+# programs wait for each other, and so, rarely, do threads with others; what is found is up to JAX.
+_BY_DIGEST = tuple(threading.Lock() for _ in range(64))
 
 
 def compiled(program: jax.stages.Lowered, *, tuned: bool) -> Any:
     """The compiled program; one that is not `tuned` compiles sooner, to what may run longer."""
     digest = hashlib.sha256(program.as_text().encode()).digest()
-    with _TURNS[digest[0] % len(_TURNS)]:
+    with _BY_DIGEST[digest[0] % len(_BY_DIGEST)]:
+        if tuned and jax.default_backend() in _UNTUNED:
+            with TURNS.tuning():
+                jnp.zeros(()).block_until_ready()  # the end of all that was begun before
+                return program.compile()
         return program.compile(compiler_options=None if tuned else _options())
 
 
@@ -51,6 +57,8 @@ def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if _options() is None or _is_within(args, kwargs):
             return within(*args, **kwargs)
+        with TURNS.running():
+            pass  # nothing is begun while others tune
         return alone(jax.default_backend())(*args, **kwargs)
 
     return call

@@ -19,6 +19,7 @@ ROOMS = (
     *(
         "errors",
         "checks",
+        "turns",
         "compiling",
         "special",
         "linalg",
