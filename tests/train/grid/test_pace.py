@@ -19,6 +19,7 @@ def clock(monkeypatch):
     """A clock that stands still but where it is told to go on."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(pace.time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(pace, "_latest_end", -np.inf)
     return clock
 
 
@@ -36,10 +37,24 @@ def test_on_a_processor_only_the_ends_count(clock):
 
 
 @pytest.mark.usefixtures("accelerator")
-def test_a_slow_network_is_trained_some_tenths_of_a_second_at_a_time(clock):
-    found = lengths([50, 100], clock, 0.1)
+def test_a_slow_network_is_trained_a_tenth_of_a_second_at_a_time(clock):
+    found = lengths([50, 100], clock, 0.04)
     assert sum(found) == 100
-    assert max(found) == 2  # 0.25 s are two epochs and a half
+    assert max(found) == 2  # 0.1 s are two epochs and a half
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_calls_of_threads_that_share_the_device_last_equally_long(clock):
+    # The device does in order what it is given; every thread waits for its own, then gives more.
+    an_epoch = {"wide": 0.04, "thin": 0.006, "narrow": 0.0011}
+    grids = {name: pace.spans([10**4]) for name in an_epoch}
+    queue, latest = [(name, next(grid)) for name, grid in grids.items()], {}
+    for _ in range(60):
+        name, (first, last) = queue.pop(0)
+        latest[name] = last - first
+        clock.now += an_epoch[name] * (last - first)
+        queue.append((name, next(grids[name])))
+    assert latest == {"wide": 2, "thin": 16, "narrow": 90}
 
 
 @pytest.mark.usefixtures("accelerator")
