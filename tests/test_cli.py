@@ -101,7 +101,7 @@ def test_a_refutation_that_is_on_record_exits_0(call, toy, monkeypatch):
     ("args", "message"),
     [
         (["run"], "Known: toy/figure1"),
-        (["run", "toy/figure1", "--all"], "either `NAME` or `--all`"),
+        (["run", "toy/figure1", "--all"], "either `NAMES` or `--all`"),
         (["run", "toy/figure2"], "Did you mean 'toy/figure1'?"),
         (["run", "toy/figure1", "--preset", "qick"], "Did you mean 'quick'?"),
         (["run", "toy/figure1", "--bogus"], "--bogus"),
@@ -197,6 +197,23 @@ def test_all_runs_every_figure_and_exits_1_when_one_verdict_has_changed(call, to
     assert code == 0
     assert [figure["cells"]["computed"] for figure in content["figures"]] == [3, 0]
     assert call("run", "--all", "--preset", "strict")[0] == 1
+
+
+def test_several_figures_are_run_one_after_the_other(call):
+    twice = ["toy/figure1", "toy/figure1", "--preset", "smoke"]
+    code, out, _ = call("run", *twice)
+    assert code == 0
+    assert "cells computed: 3, reused: 0" in out
+    assert "cells computed: 0, reused: 3" in out
+    content = json.loads(call("run", *twice, "--json")[1])
+    assert [figure["cells"]["reused"] for figure in content["figures"]] == [3, 3]
+
+
+def test_a_mistaken_name_is_found_before_anything_is_computed(call, tmp_path):
+    code, _, err = call("run", "toy/figure1", "toy/figure7", "--preset", "smoke")
+    assert code == 2
+    assert "Did you mean 'toy/figure1'?" in err
+    assert not list(tmp_path.rglob("meta.json"))
 
 
 def test_json_of_a_changed_verdict_exits_1(call):

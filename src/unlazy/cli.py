@@ -72,7 +72,9 @@ def list_figures(as_json: Json = False) -> int:
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="A figure, such as arora2019/figure1.")] = "",
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Figures, such as arora2019/figure1.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All figures, one after the other.")] = False,
     preset: Annotated[
         str, typer.Option(help="The size: smoke, quick, paper; unlazy list shows all.")
@@ -81,27 +83,29 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Compute stored cells again.")] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Cells at a time.", show_default="1, or up to 4 on a GPU"),
+        typer.Option(min=1, help="Cells at a time.", show_default="1, or up to 6 on a GPU"),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Compute a figure, or resume it; draw it, and check what its paper says of it."""
+    """Compute figures, or resume them; draw them, and check what their papers say of them."""
     _keep_compiled(out)
     from unlazy import papers
     from unlazy.experiments import rendering, reporter_for, run_experiment
 
     if out == Path():
         raise UnlazyError("`--out` must name a folder, got an empty name.")
-    if bool(name) == every:
+    if bool(names) == every:
         known = ", ".join(papers.names())
-        raise UnlazyError(f"Give either `NAME` or `--all`: unlazy run NAME. Known: {known}.")
+        raise UnlazyError(f"Give either `NAMES` or `--all`: unlazy run NAME. Known: {known}.")
     # A library that prints must not spoil the JSON.
     aside = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     reports = []
+    with aside:  # all, before the first is computed: any name may be mistaken
+        experiments = [papers.get(name) for name in names or papers.names()]
     try:
-        for figure in papers.names() if every else (name,):
+        for experiment in experiments:
             with aside:
-                experiment, progress = papers.get(figure), reporter_for(sys.stderr)
+                progress = reporter_for(sys.stderr)
                 report = run_experiment(
                     experiment, preset, out=out, force=force, jobs=jobs, progress=progress
                 )
@@ -113,7 +117,7 @@ def run(
         return _fail(f"interrupted; {resume}", as_json=as_json, code=130)
     if as_json:
         content = [report.to_dict() for report in reports]
-        _print_json({"figures": content} if every else content[0])
+        _print_json(content[0] if len(names or ()) == 1 else {"figures": content})
     return 0 if all(report.ok for report in reports) else 1
 
 

@@ -16,7 +16,7 @@ from unlazy.experiments import shared_by_cells, workers
         ({}, 1),
         ({"bytes_limit": 8 * 2**30}, 1),
         ({"bytes_limit": 40 * 2**30}, 2),
-        ({"bytes_limit": 140 * 2**30}, 4),
+        ({"bytes_limit": 140 * 2**30}, 6),
     ],
 )
 def test_as_many_cells_at_a_time_as_fit_the_accelerator(statistics, jobs, monkeypatch):

@@ -12,12 +12,12 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 from unlazy.experiments.cell import Cell, CellResult
 
-_MOST = 4
+_MOST = 6
 _ROOM = 2**34  # bytes of an accelerator's memory that a cell may take
 
 
 def default_jobs() -> int:
-    """One; on an accelerator, which would wait for every compilation, up to four that fit it."""
+    """One; on an accelerator, which would wait for every compilation, up to six that fit it."""
     if "jax" not in sys.modules:  # then the cells do not use it
         return 1
     import jax

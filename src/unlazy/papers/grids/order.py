@@ -6,8 +6,9 @@ from itertools import zip_longest
 
 from unlazy.experiments import Cell
 
-# How many cells of little work go along with one of much: three workers compute about that many in
-# the time that the fourth trains a network of m = 5000.
+# How many cells of little work go along with one of much: about as many as the other workers
+# compute while one trains a network of m = 5000. Better too many than too few: what is left in the
+# end, without others to be compiled meanwhile, is then much work.
 _ALONG = 9
 
 
@@ -20,7 +21,7 @@ def mixed(
     are compiled, which takes longer than to run them.
     """
     by_work = sorted(networks, key=work, reverse=True)
-    much = [cell for cell in by_work if work(cell) > work(by_work[0]) / 2]
+    much = [cell for cell in by_work if work(cell) > work(by_work[0]) / 4]
     pairs = zip_longest(by_work[len(much) :], kernels)
     little = [cell for pair in pairs for cell in pair if cell is not None]
     order = []

@@ -115,7 +115,17 @@ def cells(config: Config) -> list[Cell]:
                 yield Cell(NAMES[config.target], VERSION, point, 0, _label(point))
 
     networks = [method for method in METHODS if method not in KERNELS]
-    return mixed(of(networks), of(KERNELS), work=lambda cell: cell.config.size.width)
+    # Ridge regression on the most samples takes longest, and beside it others can be trained.
+    kernels = sorted(of(KERNELS), key=lambda cell: -cell.config.size.n)
+    return mixed(of(networks), kernels, work=lambda cell: _work(cell.config))
+
+
+def _work(point: Point) -> float:
+    """About how many numbers training a network reads and writes."""
+    size, lanes = point.size, point.seeds * len(point.grid.rates) * len(point.grid.decays)
+    weights = 8 * size.width if point.method == "3layer" else 0  # of a unit, at the second layer
+    values = 12 * point.batch_size  # of a unit, in a batch
+    return lanes * size.n / point.batch_size * size.epochs * size.width * (weights + values)
 
 
 def _label(point: Point) -> str:
