@@ -10,6 +10,7 @@ from unlazy.experiments.figures import COLORS
 from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, NETWORKS, Config, Panel
 from unlazy.papers.allenzhu_li2019.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.linear_models import LIMITS
+from unlazy.papers.grids.ticks import round_ticks
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -38,7 +39,8 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
         ax.set_xlabel("width m")
     axes[0].set_ylabel("test error (sum over outputs)")
     least = min(np.min(c.along(method)) * c.unit for c in every for method in c.panel.networks)
-    _scale(axes[0], 0.7 * float(least), 1.4 * max(c.energy * c.unit for c in every))
+    axes[0].set_ylim(0.7 * float(least), 1.4 * max(c.energy * c.unit for c in every))
+    round_ticks(axes[0])
     task = config.panels[0].task
     fig.suptitle(
         rf"$y = F + {task.alpha:g}\,G(F)$ on $\{{\pm1\}}^{{{task.inputs}}}$, "
@@ -85,14 +87,6 @@ def _plot_panel(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
 
 def _trained(panel: Panel) -> str:
     return {"all": "all layers trained", "hidden": "hidden layers trained"}[panel.mode]
-
-
-def _scale(ax: "matplotlib.axes.Axes", low: float, high: float) -> None:
-    steps = (1, 2, 5) if high < 300 * low else (1,)
-    ticks = [float(f"{step}e{power}") for power in range(-6, 4) for step in steps]
-    ax.set_ylim(low, high)
-    ax.set_yticks([tick for tick in ticks if low <= tick <= high], minor=False)
-    ax.yaxis.set_major_formatter("{x:g}")
 
 
 def _legend(fig: "matplotlib.figure.Figure", config: Config) -> None:

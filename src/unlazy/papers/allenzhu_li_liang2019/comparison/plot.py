@@ -11,6 +11,7 @@ from unlazy.experiments.figures import COLORS
 from unlazy.papers.allenzhu_li_liang2019.comparison.config import Config, Size
 from unlazy.papers.allenzhu_li_liang2019.comparison.curves import Curves
 from unlazy.papers.allenzhu_li_liang2019.learners import KERNELS, METHODS
+from unlazy.papers.grids.ticks import round_ticks
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -60,10 +61,7 @@ def _plot_panel(
     ax.set_yscale("log")
     ax.set_xticks(places, [str(place) for place in places])
     ax.minorticks_off()
-    ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)]
-    low, high = ax.get_ylim()
-    ax.set_yticks([t for t in ticks if low <= t <= high], minor=False)
-    ax.yaxis.set_major_formatter("{x:g}")
+    round_ticks(ax)
 
 
 def _legend(fig: "matplotlib.figure.Figure", ax: "matplotlib.axes.Axes") -> None:

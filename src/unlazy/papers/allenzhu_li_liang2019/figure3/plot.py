@@ -9,6 +9,7 @@ from unlazy.experiments import Results
 from unlazy.experiments.figures import COLORS
 from unlazy.papers.allenzhu_li_liang2019.figure3.claims import Curves
 from unlazy.papers.allenzhu_li_liang2019.figure3.config import Config
+from unlazy.papers.grids.ticks import round_ticks
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -32,9 +33,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
         ax.set(xlabel="width m", xscale="log", yscale="log")
         ax.set_xticks(curves.widths, [str(width) for width in curves.widths])
         ax.minorticks_off()
-        ax.yaxis.set_major_formatter("{x:g}")
-    _round_ticks(left)
-    _round_ticks(right)
+        round_ticks(ax)
     one = config.trainings[0]
     title = f"3layer on T1, N = {one.n}, {one.epochs} epochs, {config.seeds} seeds"
     fig.suptitle(title, fontsize=10)
@@ -83,10 +82,3 @@ def _band(ax: "matplotlib.axes.Axes", curves: Curves, values: np.ndarray, **styl
     ax.plot(curves.widths, values.mean(axis=1), **style)
     low, high = values.min(axis=1), values.max(axis=1)
     ax.fill_between(curves.widths, low, high, color=style["color"], alpha=0.15, lw=0)
-
-
-def _round_ticks(ax: "matplotlib.axes.Axes") -> None:
-    low, high = ax.get_ylim()
-    steps = (1, 1.5, 2, 3, 5, 7) if high < 30 * low else (1, 2, 5)
-    ticks = [float(f"{step}e{power}") for power in range(-3, 5) for step in steps]
-    ax.set_yticks([tick for tick in ticks if low <= tick <= high], minor=False)
