@@ -94,7 +94,7 @@ def run_experiment(
         force: Compute every cell again, in place of the stored ones.
         jobs: How many cells to compute at a time, each in a thread and with memory of its own. On
             the CPU the stored tables are the same for any number; on a GPU two runs differ by
-            rounding in any case, since its products are tuned anew. By default one, or up to four
+            rounding in any case, since its products are tuned anew. By default one, or up to six
             on an accelerator with 16 GiB for each, where one cell trains while others compile. With
             more than one, settings of JAX hold in the cells if they are global, not if they are
             scoped by a `with`.
