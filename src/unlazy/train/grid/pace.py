@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import jax
 
-_TURN = 0.1  # seconds
+_TURN = 0.05  # seconds
 
 _latest_end = -math.inf  # of a call by any thread
 
