@@ -20,6 +20,8 @@ def test_good_input_passes():
     checks.check_labels(np.ones((3, 2)), 3)
     checks.check_gram(np.eye(3))
     checks.check_finite(1e300, "value")  # beyond float32, but finite
+    checks.check_finite(np.full(3, 1.5e308), "value")  # also where their sum is not
+    checks.check_finite(np.full(3, 3e38, np.float32), "value")
     checks.check_inputs(np.zeros((1, 2)), allow_zero_rows=True)
 
 
@@ -36,6 +38,7 @@ def test_values_are_not_looked_at_under_a_transformation():
 @pytest.mark.parametrize(
     ("check", "message"),
     [
+        (lambda: checks.check_finite(np.array([np.inf, 1, -np.inf]), "x"), "rows 0 and 2"),
         (lambda: checks.check_finite(np.inf, "value"), "`value` must be finite, got value=inf"),
         (lambda: checks.check_count(2.0, "k"), "`k` must be an integer >= 1, got k=2.0"),
         (lambda: checks.check_count(True, "k"), "`k` must be an integer >= 1, got k=True"),
