@@ -13,6 +13,7 @@ from unlazy.kernels.regression import FittedKernelRegression, KernelRegression
 from unlazy.kernels.relu import relu_gram
 from unlazy.kernels.relu3 import relu3_quadratic, relu3_tangent
 from unlazy.kernels.resnet import resnet_ntk
+from unlazy.kernels.ridge import RidgePath, ridge_path
 from unlazy.kernels.solving import Solution
 from unlazy.kernels.taylor_features import taylor_kernel
 from unlazy.kernels.tiles import Kernel
@@ -22,6 +23,7 @@ __all__ = [
     "Kernel",
     "KernelOperator",
     "KernelRegression",
+    "RidgePath",
     "Solution",
     "arcsin",
     "conjugate",
@@ -36,6 +38,7 @@ __all__ = [
     "relu3_tangent",
     "relu_gram",
     "resnet_ntk",
+    "ridge_path",
     "tangent",
     "taylor_kernel",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.linalg import eigh
+from unlazy import kernels
 from unlazy.papers.grids.learner import Split
 from unlazy.papers.grids.linear import Linear
 from unlazy.papers.grids.tuning import Table, merge
@@ -34,19 +34,13 @@ def ridge_path(
     Returns:
         $\omega$, and the errors of every set.
     """
-    K, resid = model.K[0], _columns(labels[0]) - _columns(model.offset[0])
-    eigen = eigh(K)
+    K = model.K[0]
     ridges = scales * np.trace(K) / len(K)
-    # By NumPy, for which nothing is compiled.
-    Q, values = np.asarray(eigen.vectors), np.maximum(eigen.values, 0)  # below zero by rounding
-    rotated = Q.T @ resid
-    shrunk = rotated[:, None, :] / (values[:, None] + ridges[None, :])[:, :, None]
-    coefficients = Q @ shrunk.reshape(len(K), -1)
-    errors = []
-    for block, offset, y in zip(model.K, model.offset, labels, strict=True):
-        found = (block @ coefficients).reshape(len(block), len(ridges), -1)
-        missed = found + (_columns(offset) - _columns(y))[:, None, :]
-        errors.append(np.mean(np.sum(missed**2, axis=2), axis=0))
+    centred = [
+        _columns(y) - _columns(offset) for y, offset in zip(labels, model.offset, strict=True)
+    ]
+    path = kernels.ridge_path(K, centred[0], ridges)
+    errors = [path.errors(block, y) for block, y in zip(model.K, centred, strict=True)]
     return 2 * ridges / len(K), errors
 
 
