@@ -52,7 +52,8 @@ def test_whoever_wants_to_tune_waits_for_what_runs_and_for_nothing_begun_later()
         tasks = [pool.submit(run_first)]
         first.wait(timeout=60)
         tasks.append(pool.submit(tune))
-        while not turns._waiting_to_tune:
+        give_up = time.monotonic() + 60
+        while not turns._waiting_to_tune and time.monotonic() < give_up:
             time.sleep(0.001)
         tasks.append(pool.submit(run_later))
         release.set()
@@ -69,3 +70,28 @@ def test_an_error_ends_the_turn(kind):
     for other in ("running", "tuning"):
         with getattr(turns, other)():
             pass
+
+
+def test_what_waits_within_a_turn_is_not_kept_by_those_that_want_to_tune():
+    turns, held, go_on = Turns(), threading.Event(), threading.Event()
+
+    def run():
+        with turns.running():
+            held.set()
+            go_on.wait(timeout=60)
+            turns.wait()
+
+    def tune():
+        with turns.tuning():
+            return turns._running
+
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(run)
+        held.wait(timeout=60)
+        tuning = pool.submit(tune)
+        give_up = time.monotonic() + 60
+        while not turns._waiting_to_tune and time.monotonic() < give_up:
+            time.sleep(0.001)
+        go_on.set()
+        running.result(timeout=60)
+        assert tuning.result(timeout=60) == 0

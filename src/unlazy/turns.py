@@ -34,6 +34,11 @@ class Turns:
                 self._running -= 1
                 self._changed.notify_all()
 
+    def wait(self) -> None:
+        """Until no one tunes, for what runs without a turn, even from within one."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._tuning)
+
     @contextlib.contextmanager
     def tuning(self) -> Iterator[None]:
         """While programs are tuned, which XLA does one by one if several threads ask for it."""

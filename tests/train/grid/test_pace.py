@@ -25,10 +25,13 @@ def clock(monkeypatch):
 
 def lengths(ends, clock, seconds_of_epoch):
     found = []
-    for first, last in pace.spans(ends):
+    training = pace.Pace()
+    for first, last in training.spans(ends):
         assert first == sum(found)
         found.append(last - first)
-        clock.now += seconds_of_epoch * (last - first)
+        with training.timed(last - first):
+            clock.now += seconds_of_epoch * (last - first)
+        clock.now += 100.0  # spent on what is not training
     return found
 
 
@@ -46,14 +49,20 @@ def test_a_slow_network_is_trained_for_a_short_time_in_a_call(clock):
 @pytest.mark.usefixtures("accelerator")
 def test_calls_of_threads_that_share_the_device_last_equally_long(clock):
     # The device does in order what it is given; every thread waits for its own, then gives more.
-    an_epoch = {"wide": 0.04, "thin": 0.006, "narrow": 0.0011}
-    grids = {name: pace.spans([10**4]) for name in an_epoch}
-    queue, latest = [(name, next(grid)) for name, grid in grids.items()], {}
-    for _ in range(60):
-        name, (first, last) = queue.pop(0)
-        latest[name] = last - first
-        clock.now += an_epoch[name] * (last - first)
-        queue.append((name, next(grids[name])))
+    an_epoch, latest = {"wide": 0.04, "thin": 0.006, "narrow": 0.0011}, {}
+
+    def calls(name):
+        training = pace.Pace()
+        for first, last in training.spans([10**4]):
+            with training.timed(last - first):
+                yield
+                clock.now += an_epoch[name] * (last - first)
+            latest[name] = last - first
+
+    threads = [calls(name) for name in an_epoch]
+    for _ in range(20):
+        for thread in threads:  # goes on with the call that it has waited in, and begins another
+            next(thread)
     assert latest == {"wide": 1, "thin": 8, "narrow": 45}
 
 

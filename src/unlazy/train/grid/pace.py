@@ -7,6 +7,7 @@ network's calls are short, and a grid that trains in seconds has few of them. Wh
 not depend on it.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Iterable, Iterator
@@ -18,26 +19,40 @@ _TURN = 0.05  # seconds
 _latest_end = -math.inf  # of a call by any thread
 
 
-def spans(ends: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """From 0 to the last of `ends`, stopping at each of them, and every `_TURN` in between.
+class Pace:
+    """The spans of a training, each as long as the calls before it make advisable.
 
-    It is the caller's time between two spans that is looked at, from the end of the call before it
-    on: until then an accelerator was at work for another thread. A processor is shared by other
-    means: there only `ends` count.
+    A processor is shared by other means: there only the ends count.
     """
-    global _latest_end
-    by_clock = jax.default_backend() != "cpu"
-    epochs, done = 1, 0
-    some, seconds = 0.0, 0.0  # epochs and what they took, the latest calls above all
-    for end in ends:
-        while done < end:
-            last = min(end, done + epochs) if by_clock else end
-            began = time.perf_counter()
-            yield done, last
-            now = time.perf_counter()
-            seconds = seconds / 2 + now - max(began, _latest_end)
-            some = some / 2 + last - done
-            _latest_end = now
-            # At most twice as many as before: the first call of a program takes longer than others.
-            epochs = max(1, min(2 * epochs, int(some * _TURN / max(seconds, 1e-9))))
-            done = last
+
+    def __init__(self) -> None:
+        self._by_clock = jax.default_backend() != "cpu"
+        self._next = 1
+        self._epochs = self._seconds = 0.0  # of the calls so far, the latest above all
+
+    def spans(self, ends: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """From 0 to the last of `ends`, stopping at each of them, and every `_TURN` in between."""
+        done = 0
+        for end in ends:
+            while done < end:
+                last = min(end, done + self._next) if self._by_clock else end
+                yield done, last
+                done = last
+
+    @contextlib.contextmanager
+    def timed(self, epochs: int) -> Iterator[None]:
+        """A call that trains that many.
+
+        Its time counts from the end of the call before on, whoever's that was: until then the
+        accelerator was at work for another thread.
+        """
+        global _latest_end
+        began = time.perf_counter()
+        yield
+        now = time.perf_counter()
+        self._seconds = self._seconds / 2 + now - max(began, _latest_end)
+        self._epochs = self._epochs / 2 + epochs
+        _latest_end = now
+        # At most twice as many as before: the first call of a program takes longer than others.
+        fitting = int(self._epochs * _TURN / max(self._seconds, 1e-9))
+        self._next = max(1, min(2 * epochs, fitting))

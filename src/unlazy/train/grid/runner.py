@@ -20,7 +20,7 @@ from jaxtyping import Float
 from unlazy.compiling import compiled
 from unlazy.train.grid.chunks import Chunk, Tiling
 from unlazy.train.grid.memory import Need
-from unlazy.train.grid.pace import spans
+from unlazy.train.grid.pace import Pace
 from unlazy.train.grid.program import Plan, Shared, State, advance, evaluate, start
 from unlazy.train.grid.progress import Meter
 from unlazy.turns import TURNS
@@ -127,17 +127,19 @@ def _train(
     meter: Meter,
     stop: threading.Event,
 ) -> Trained:
-    state = programs.start(shared, chunk.rows, chunk.columns)
-    epochs, reported = shared.scale.shape[0], 0
+    with TURNS.running():
+        state = programs.start(shared, chunk.rows, chunk.columns)
+    epochs, reported, pace = shared.scale.shape[0], 0, Pace()
     ends = _stretches(epochs, times)
     values = np.full((len(shared.sets), len(times), chunk.seeds, chunk.settings), np.nan)
-    for first, last in spans(ends):
+    for first, last in pace.spans(ends):
         if stop.is_set():
             raise _StoppedError
         span = np.int32(first), np.int32(last)
         with TURNS.running():
-            state, alive = programs.advance(state, shared, chunk.rows, chunk.columns, *span)
-            is_alive = bool(alive)  # which waits for it
+            with pace.timed(last - first):
+                state, alive = programs.advance(state, shared, chunk.rows, chunk.columns, *span)
+                is_alive = bool(alive)  # which waits for it
             if last in times:
                 found = programs.evaluate(state, shared, chunk.rows)
                 values[:, times.index(last)] = [_valid(value, chunk) for value in found]
