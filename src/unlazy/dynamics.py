@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.checks import as_array, check_finite, check_gram, check_labels, check_positive
 from unlazy.errors import UnlazyWarning
 from unlazy.kernels import KernelOperator
-from unlazy.linalg import Eigen, Quadrature, eigh, krylov_quadrature
+from unlazy.linalg import Eigen, Quadrature, eigh, gram_eigenvalues, krylov_quadrature
 
 Steps = int | float | np.number | np.ndarray | Sequence
 """One step number or many; `math.inf` is the limit."""
@@ -81,7 +81,7 @@ class KernelDynamics(eqx.Module):
         learning_rate: float | None = None,
     ) -> "KernelDynamics":
         """The dynamics for labels `y` when the eigendecomposition is at hand."""
-        values, y = _without_rounding(eigen.values), as_array(y)
+        values, y = gram_eigenvalues(eigen.values), as_array(y)
         check_labels(y, len(values))
         if learning_rate is None:
             learning_rate = 1 / float(values[0])
@@ -135,7 +135,7 @@ class KernelDynamics(eqx.Module):
             max_basis=max_basis,
         )
         _warn_if_unsettled(rule)
-        values = _without_rounding(rule.nodes, n)
+        values = gram_eigenvalues(rule.nodes, n)
         if learning_rate is None:
             learning_rate = 1 / float(values[0])
         check_positive(learning_rate, "learning_rate")
@@ -321,20 +321,6 @@ def _warn_if_unsettled(rule: Quadrature) -> None:
             UnlazyWarning,
             stacklevel=3,
         )
-
-
-def _without_rounding(
-    eigenvalues: Float64[np.ndarray, " r"], n: int | None = None
-) -> Float64[np.ndarray, " r"]:
-    """Set eigenvalues that are zero up to rounding to zero; raise if one is truly negative."""
-    largest = float(eigenvalues[0])
-    noise = (n or len(eigenvalues)) * float(np.finfo(np.float64).eps) * abs(largest)
-    if largest <= 0 or eigenvalues[-1] < -1e-6 * largest:
-        raise ValueError(
-            "`H` must be positive semi-definite and not zero, got eigenvalues from "
-            f"{eigenvalues[-1]:.3g} to {largest:.3g}."
-        )
-    return np.where(eigenvalues > noise, eigenvalues, 0.0)
 
 
 def _warn_if_unstable(learning_rate: float, largest: float) -> None:

@@ -106,5 +106,24 @@ def test_what_does_not_fit_the_training_samples_is_named():
         path.predict(np.ones((4, 3)))
     with pytest.raises(ValueError, match="`H_cross`"):
         path.predict(np.full((1, 2), np.inf))
-    with pytest.raises(ValueError, match="`y` must have shape"):
+    with pytest.raises(ValueError, match="`H_cross` must have shape"):
+        path.errors(np.array(1.0), np.ones(1))
+    with pytest.raises(ValueError, match=r"`y` must have shape \(4,\)"):
         path.errors(np.ones((4, 2)), np.ones(3))
+    with pytest.raises(ValueError, match="`y` must be finite"):
+        path.errors(np.ones((4, 2)), np.full(4, np.nan))
+
+
+@pytest.mark.usefixtures("no_shape_checker")
+@pytest.mark.parametrize(("fitted", "given"), [((), (1,)), ((1,), ()), ((3,), (1,)), ((3,), ())])
+def test_labels_of_other_outputs_are_refused_and_not_broadcast(fitted, given):
+    path = ridge_path(np.eye(4), np.ones((4, *fitted)), [1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(ValueError, match="the outputs that were fitted"):
+        path.errors(np.eye(4), np.ones((4, *given)))
+
+
+def test_a_path_keeps_labels_of_its_own():
+    y = np.ones(2)
+    path = ridge_path(np.eye(2), y, [1.0])
+    y[:] = 7.0
+    np.testing.assert_allclose(path.predict(np.eye(2)), [[0.5, 0.5]])

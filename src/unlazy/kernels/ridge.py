@@ -7,8 +7,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import as_array, check_finite, check_gram, check_labels
-from unlazy.linalg import eigh
+from unlazy.checks import check_finite, check_gram, check_labels
+from unlazy.linalg import eigh, gram_eigenvalues
 
 # In units of the kernel's mean eigenvalue; by steps of 10^(1/4), and wide enough for both ends.
 _RELATIVE = 10 ** np.linspace(-10, 3, 53)
@@ -46,8 +46,14 @@ class RidgePath(eqx.Module):
         self, H_cross: Float[Array | np.ndarray, "t n"], y: Float[Array | np.ndarray, "t *c"]
     ) -> Float64[np.ndarray, " r"]:
         """The mean squared error on such samples for every ridge, summed over outputs."""
-        check_labels(y, np.shape(H_cross)[0])
-        return _mean_square(self.predict(H_cross) - np.asarray(y, np.float64))
+        found = self.predict(H_cross)
+        if np.shape(y) != found.shape[1:]:  # else they might broadcast
+            raise ValueError(
+                f"`y` must have shape {found.shape[1:]}, a row for every row of `H_cross` and the "
+                f"outputs that were fitted, got y.shape={np.shape(y)}."
+            )
+        check_finite(y, "y")
+        return _mean_square(found - np.asarray(y, np.float64))
 
     def leave_one_out(self) -> Float64[np.ndarray, " r"]:
         r"""The mean squared error on samples left out one by one, summed over outputs.
@@ -112,18 +118,11 @@ def ridge_path(
     check_gram(H)
     check_labels(y, np.shape(H)[0])
     eigen = eigh(H)
-    largest, smallest = eigen.values[0], eigen.values[-1]
-    precision = float(np.finfo(as_array(H).dtype).eps)
-    if largest <= 0 or smallest < -100 * len(eigen.values) * precision * largest:
-        raise ValueError(
-            "`H` must be positive semi-definite and not zero, got eigenvalues from "
-            f"{smallest:.3g} to {largest:.3g}."
-        )
-    values = np.maximum(eigen.values, 0)  # below zero by rounding
+    values = gram_eigenvalues(eigen.values)
     chosen = np.mean(values) * _RELATIVE if ridges is None else np.asarray(ridges, np.float64)
     if chosen.ndim != 1 or chosen.size == 0 or not np.all((chosen > 0) & np.isfinite(chosen)):
         raise ValueError(f"`ridges` must be a list of positive numbers, got ridges={ridges}.")
-    return RidgePath(chosen, values, np.asarray(eigen.vectors), np.asarray(y, np.float64))
+    return RidgePath(chosen, values, np.asarray(eigen.vectors), np.array(y, np.float64))
 
 
 def _mean_square(missed: Float64[np.ndarray, "r t *c"]) -> Float64[np.ndarray, " r"]:

@@ -2,7 +2,7 @@
 """Float64 factorisations of symmetric matrices, whatever JAX's global precision is."""
 
 from unlazy.linalg.cholesky import CholeskyFactor, cholesky
-from unlazy.linalg.eigen import Eigen, eigh
+from unlazy.linalg.eigen import Eigen, eigh, gram_eigenvalues
 from unlazy.linalg.extremes import ExtremeEigen, Matvec, extreme_eigen
 from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import (
@@ -40,6 +40,7 @@ __all__ = [
     "eigh",
     "extreme_eigen",
     "float32_factor",
+    "gram_eigenvalues",
     "krylov_quadrature",
     "pivoted_cholesky",
     "refined_solve",

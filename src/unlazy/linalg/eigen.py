@@ -33,3 +33,25 @@ def _eigh(H: Float64[Array, "n n"]):
     largest = jnp.argmax(jnp.abs(vectors), axis=0)
     signs = jnp.sign(jnp.take_along_axis(vectors, largest[None, :], axis=0))
     return values, vectors * signs
+
+
+def gram_eigenvalues(
+    values: Float64[np.ndarray, " r"], n: int | None = None
+) -> Float64[np.ndarray, " r"]:
+    """Set eigenvalues of a Gram matrix `H` that are zero up to rounding to zero.
+
+    Args:
+        values: largest first.
+        n: rows of `H`, if not all of its eigenvalues are given.
+
+    Raises:
+        ValueError: one is truly negative, or all are zero.
+    """
+    largest = float(values[0])
+    noise = (n or len(values)) * float(np.finfo(np.float64).eps) * abs(largest)
+    if largest <= 0 or values[-1] < -1e-6 * largest:
+        raise ValueError(
+            "`H` must be positive semi-definite and not zero, got eigenvalues from "
+            f"{values[-1]:.3g} to {largest:.3g}."
+        )
+    return np.where(values > noise, values, 0.0)
