@@ -39,6 +39,7 @@ def test_values_are_not_looked_at_under_a_transformation():
     ("check", "message"),
     [
         (lambda: checks.check_finite(np.array([np.inf, 1, -np.inf]), "x"), "rows 0 and 2"),
+        (lambda: checks.check_finite(_masked(), "x"), "masked arrays are not supported"),
         (lambda: checks.check_finite(np.inf, "value"), "`value` must be finite, got value=inf"),
         (lambda: checks.check_count(2.0, "k"), "`k` must be an integer >= 1, got k=2.0"),
         (lambda: checks.check_count(True, "k"), "`k` must be an integer >= 1, got k=True"),
@@ -69,3 +70,7 @@ def test_known_values_are_checked_even_while_something_else_is_traced():
         return x
 
     assert inside(jnp.ones(())) == 1
+
+
+def _masked():
+    return np.ma.array([1.0, np.nan], mask=[False, True])

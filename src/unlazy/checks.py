@@ -103,9 +103,11 @@ def _all_finite(array: Array) -> Array:
 
 
 def _is_finite_on_host(array: ArrayLike) -> bool:
-    """Whether this is an array of NumPy with a finite sum, which needs no device and no copy."""
+    """Whether this is a plain array of NumPy with a finite sum: that takes no device, no copy."""
+    if type(array) is not np.ndarray or array.dtype.kind not in "biufc":
+        return False  # a masked array sums what it shows
     with np.errstate(over="ignore", invalid="ignore"):
-        return isinstance(array, np.ndarray) and bool(np.isfinite(np.sum(array)))
+        return bool(np.isfinite(np.sum(array)))
 
 
 def check_finite(array: ArrayLike, name: str) -> None:
