@@ -100,8 +100,10 @@ def run(
     # A library that prints must not spoil the JSON.
     aside = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     reports = []
-    with aside:  # all, before the first is computed: any name may be mistaken
+    with aside:
         experiments = [papers.get(name) for name in names or papers.names()]
+        for experiment in experiments:
+            experiment.preset(preset)  # raises, before the first figure is computed
     try:
         for experiment in experiments:
             with aside:

@@ -8,7 +8,13 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 # Steps within a decade, and up to how many ticks each is to give; densest first.
-_STEPS = (((1, 1.5, 2, 3, 5, 7), 9), ((1, 2, 5), 15), ((1,), math.inf))
+_STEPS = (
+    ([tenths / 10 for tenths in range(10, 100)], 9),
+    ([halves / 2 for halves in range(2, 20)], 9),
+    ([1, 1.5, 2, 3, 5, 7], 9),
+    ([1, 2, 5], 15),
+    ([1], math.inf),
+)
 
 
 def round_ticks(ax: "matplotlib.axes.Axes") -> None:

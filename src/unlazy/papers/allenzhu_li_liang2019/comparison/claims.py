@@ -72,18 +72,21 @@ def _orders(config: Config, curves: Curves) -> Iterator[Claim]:
 
 def _slopes(config: Config, curves: Curves) -> Iterator[Claim]:
     number = RECORDED[config.target].id
-    for axis, sizes in (("width", config.widths), ("samples", config.samples)):
+    for axis, sizes, most, stays in (
+        ("width", config.widths, _PLATEAU, " or, within a twentieth, stays"),
+        ("samples", config.samples, 1.0, ""),
+    ):
         if len(sizes) < 2:
             continue
         for method in ("3layer", "2layer"):
             means = np.mean(curves.along(method, sizes), axis=1)
             yield Claim(
                 f"{number}/{axis}-{method}",
-                f"The test error of {method} falls with the {axis} or, within a twentieth, stays: "
-                "largest ratio of neighbours",
+                f"The test error of {method} falls with the {axis}{stays}: largest ratio of "
+                "neighbours",
                 float(np.max(means[1:] / means[:-1])),
                 "<",
-                _PLATEAU,
+                most,
                 note="errors " + ", ".join(f"{mean:.3g}" for mean in means),
             )
 
