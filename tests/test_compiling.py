@@ -114,7 +114,11 @@ def test_a_training_is_not_tuned_beside_another_that_runs(monkeypatch, untuned):
 
 
 def test_an_option_that_another_compiler_does_not_know_is_left_out(monkeypatch):
+    known = {"xla_cpu_enable_fast_math": False}
+    monkeypatch.setitem(compiling._UNTUNED, "cpu", {"xla_of_another_version": True} | known)
+    assert compiling._options() == known
     monkeypatch.setitem(compiling._UNTUNED, "cpu", {"xla_of_another_version": True})
+    assert compiling._options() is None
     double = compiling.compiled(jax.jit(lambda x: 2 * x).lower(1.0), tuned=False)
     assert float(double(3.0)) == 6.0
     assert float(compiling.jit_untuned(lambda x: 2 * x)(jnp.ones(()))) == 2.0

@@ -71,17 +71,19 @@ def _is_within(*arguments: Any) -> bool:
 
 def _options() -> dict[str, Any] | None:
     backend = jax.default_backend()
-    return _known(backend, tuple(_UNTUNED[backend].items())) if backend in _UNTUNED else None
+    wanted = _UNTUNED.get(backend, {})
+    known = {name: value for name, value in wanted.items() if _is_option(backend, name, value)}
+    return known or None
 
 
 @functools.cache
-def _known(backend: str, options: tuple[tuple[str, Any], ...]) -> dict[str, Any] | None:
-    """The options, if the compiler at hand has them: other versions have other names."""
+def _is_option(backend: str, name: str, value: Any) -> bool:
+    """Whether the compiler at hand has it: other versions have other names."""
     del backend
     try:
-        jax.jit(lambda: 0).lower().compile(compiler_options=dict(options))
+        jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
     except jax.errors.JaxRuntimeError as error:
         if "No such compile option" not in str(error):
             raise
-        return None
-    return dict(options)
+        return False
+    return True
