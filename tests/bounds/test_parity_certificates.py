@@ -10,6 +10,7 @@ import pytest
 from unlazy import kernels
 from unlazy.bounds import (
     CubeCertificate,
+    cube_certificates,
     dot_product_certificate,
     feature_certificate,
     kernel_certificate,
@@ -362,3 +363,20 @@ def test_targets_learnt_at_once_need_nine_tenths_as_many_functions(targets, rank
     assert np.linalg.matrix_rank(A) == rank >= 0.9 * targets
     # Nearly the least: one more pair dropped would break the assumption.
     assert (targets - rank + 2) / (rank - 2) > 1 / 9
+
+
+@pytest.mark.parametrize("listed", [1, 3, 7])
+def test_corners_that_are_listed_block_by_block_give_the_same(monkeypatch, listed):
+    x = np.concatenate([signs(6, 7), np.tile([[0.5], [-0.25]], (3, 1))], axis=1)
+    others, weights = np.array([[0.5], [-0.25]]), np.array([0.3, 0.7])
+    W = np.random.default_rng(0).standard_normal((7, 9))
+
+    def both():
+        of_kernel = kernel_certificate(exponential, x, degree=3, others=others, weights=weights)
+        of_features = feature_certificate(lambda rows: np.maximum(rows @ W, 0), 7, degree=3)
+        return [*(of_kernel.risks, of_kernel.captured), *(of_features.risks, of_features.captured)]
+
+    whole = both()
+    monkeypatch.setattr(cube_certificates, "_LISTED", listed)
+    for in_blocks, at_once in zip(both(), whole, strict=True):
+        np.testing.assert_allclose(in_blocks, at_once, atol=1e-12)

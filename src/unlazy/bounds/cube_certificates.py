@@ -17,6 +17,7 @@ from unlazy.special import subset_masks, subsets, walsh_hadamard
 
 Inputs = Float[Array | np.ndarray, "n d"]
 _ENTRIES = 2**28  # of the table of functions on the cube, 2 GB
+_LISTED = 16  # entries of a corner that are run through at a time: all corners of 24 take 3.2 GB
 _RELATIVE_CUT = 1e-10  # of the singular values of the functions
 _CUT = 1e-9  # of those of the parts of one degree, which are at most 1
 _PSD = 1e-8  # a negative eigenvalue this small, relative to the largest, is rounding
@@ -217,12 +218,19 @@ def _table(
     functions: Callable[[Any], Any], name: str, d: int, scale: float, law: _Law
 ) -> Float64[np.ndarray, "n q c"]:
     """The values of the functions at the corners, for each value of the other coordinates."""
-    corner = corners(d, scale=scale)
-    parts = []
-    for value in law.values:
-        rows = np.concatenate([corner, np.tile(value, (len(corner), 1))], axis=1)
-        parts.append(_values(functions, (rows,), name, (len(rows), None)))
-    return np.stack(parts, axis=1)
+    low = min(d, _LISTED)
+    inner = corners(low, scale=scale)
+    outer = corners(d - low, scale=scale) if d > low else np.zeros((1, 0))
+
+    def at(behind: Float64[np.ndarray, " e"]) -> Float64[np.ndarray, "n c"]:
+        rows = np.concatenate([inner, np.tile(behind, (len(inner), 1))], axis=1)
+        return _values(functions, (rows,), name, (len(rows), None))
+
+    parts = [
+        np.stack([at(np.concatenate([signs, value])) for value in law.values], axis=1)
+        for signs in outer
+    ]
+    return np.concatenate(parts)
 
 
 def _values(
