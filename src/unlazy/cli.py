@@ -73,7 +73,8 @@ def list_figures(as_json: Json = False) -> int:
 @app.command()
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Figures, such as arora2019/figure1.")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Figures, such as arora2019/figure1."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All figures, one after the other.")] = False,
     preset: Annotated[
