@@ -94,7 +94,7 @@ def write_idx_set():
             for stem, array in [("images-idx3", images), ("labels-idx1", labels)]:
                 data = _idx_bytes(array)
                 path = folder / f"{prefix}-{stem}-ubyte{'.gz' if gz else ''}"
-                path.write_bytes(gzip.compress(data) if gz else data)
+                path.write_bytes(gzip.compress(data, mtime=0) if gz else data)
 
     return write
 
