@@ -97,7 +97,7 @@ def run(
         raise UnlazyError("`--out` must name a folder, got an empty name.")
     if bool(names) == every:
         known = ", ".join(papers.names())
-        raise UnlazyError(f"Give either `NAMES` or `--all`: unlazy run NAME. Known: {known}.")
+        raise UnlazyError(f"Give either `NAME` or `--all`: unlazy run NAME. Known: {known}.")
     # A library that prints must not spoil the JSON.
     aside = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     reports = []

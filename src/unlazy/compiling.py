@@ -3,7 +3,7 @@
 
 On a GPU XLA tries out kernels for every product that it compiles, one program at a time, and wants
 nothing else to run meanwhile: 1 to 2 s for a training, 10 of the 15 s that the programs of an
-empirical kernel took. A training of many seconds then takes a third less. Without the kernels of
+empirical kernel took. A training then takes a quarter to a third less. Without the kernels of
 Triton, and with those that the library of products would choose itself, nothing is tried out.
 """
 

@@ -29,7 +29,7 @@ def test_coefficients_solve_the_regularised_system():
     x, y = sample(15, outputs=(2,))
     H = np.asarray(relu_gram(x))
     path = ridge_path(H, y)
-    for ridge, coefficients in zip(path.ridges, path.coefficients(), strict=True):
+    for ridge, coefficients in zip(path.ridges, path.coefficients, strict=True):
         left = (H + ridge * np.eye(15)) @ coefficients
         np.testing.assert_allclose(left, y, atol=1e-6)
 

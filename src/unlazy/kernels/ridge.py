@@ -23,24 +23,14 @@ class RidgePath(eqx.Module):
     """
 
     ridges: Float64[np.ndarray, " r"]  # lambda
+    coefficients: Float64[np.ndarray, "r n *c"]  # (H + lambda I)^-1 y
     eigenvalues: Float64[np.ndarray, " n"]  # of H, largest first
     vectors: Float64[np.ndarray, "n n"]
-    y: Float64[np.ndarray, "n *c"]
-
-    def coefficients(self) -> Float64[np.ndarray, "r n *c"]:
-        r"""$(H + \lambda I)^{-1} y$ for every ridge: $f_\lambda = k(x, X)$ times that."""
-        n, outputs = len(self.y), self.y.shape[1:]
-        rotated = (self.vectors.T @ self.y.reshape(n, -1))[:, None, :]
-        shrunk = rotated * self._inverse_eigenvalues()[:, :, None]
-        found = self.vectors @ shrunk.reshape(n, -1)
-        return np.moveaxis(found.reshape(n, len(self.ridges), *outputs), 1, 0)
 
     def predict(self, H_cross: Float[Array | np.ndarray, "t n"]) -> Float64[np.ndarray, "r t *c"]:
         """The outputs at samples whose kernel with the training samples is `H_cross`."""
         cross = self._checked(H_cross)
-        return np.tensordot(self.coefficients(), cross, (1, 1)).transpose(
-            0, -1, *range(1, self.y.ndim)
-        )
+        return np.moveaxis(np.tensordot(self.coefficients, cross, (1, 1)), -1, 1)
 
     def errors(
         self, H_cross: Float[Array | np.ndarray, "t n"], y: Float[Array | np.ndarray, "t *c"]
@@ -62,7 +52,7 @@ class RidgePath(eqx.Module):
         with the coefficients $\alpha$ of all samples. A ridge may be chosen by it.
         """
         inverse_diagonal = (self.vectors**2) @ self._inverse_eigenvalues()
-        missed = self.coefficients().reshape(len(self.ridges), len(self.y), -1)
+        missed = self.coefficients.reshape(*inverse_diagonal.T.shape, -1)
         return _mean_square(missed / inverse_diagonal.T[:, :, None])
 
     def degrees_of_freedom(self) -> Float64[np.ndarray, " r"]:
@@ -70,10 +60,10 @@ class RidgePath(eqx.Module):
         return self.eigenvalues @ self._inverse_eigenvalues()
 
     def _inverse_eigenvalues(self) -> Float64[np.ndarray, "n r"]:
-        return 1 / (self.eigenvalues[:, None] + self.ridges[None, :])
+        return _inverse(self.eigenvalues, self.ridges)
 
     def _checked(self, H_cross: Float[Array | np.ndarray, "t n"]) -> Float64[np.ndarray, "t n"]:
-        n, shape = len(self.y), np.shape(H_cross)
+        n, shape = len(self.vectors), np.shape(H_cross)
         if len(shape) != 2 or shape[1] != n:
             raise ValueError(
                 f"`H_cross` must have shape (t, {n}), a row a sample and a column a training "
@@ -117,12 +107,40 @@ def ridge_path(
     """
     check_gram(H)
     check_labels(y, np.shape(H)[0])
+    chosen = None if ridges is None else _checked_ridges(ridges)
     eigen = eigh(H)
-    values = gram_eigenvalues(eigen.values)
-    chosen = np.mean(values) * _RELATIVE if ridges is None else np.asarray(ridges, np.float64)
+    values, vectors = gram_eigenvalues(eigen.values), np.asarray(eigen.vectors)
+    if chosen is None:
+        chosen = np.mean(values) * _RELATIVE
+    return RidgePath(chosen, _coefficients(values, vectors, y, chosen), values, vectors)
+
+
+def _checked_ridges(
+    ridges: Sequence[float] | Float[Array | np.ndarray, " r"],
+) -> Float64[np.ndarray, " r"]:
+    chosen = np.array(ridges, np.float64)
     if chosen.ndim != 1 or chosen.size == 0 or not np.all((chosen > 0) & np.isfinite(chosen)):
         raise ValueError(f"`ridges` must be a list of positive numbers, got ridges={ridges}.")
-    return RidgePath(chosen, values, np.asarray(eigen.vectors), np.array(y, np.float64))
+    return chosen
+
+
+def _coefficients(
+    values: Float64[np.ndarray, " n"],
+    vectors: Float64[np.ndarray, "n n"],
+    y: Float[Array | np.ndarray, "n *c"],
+    ridges: Float64[np.ndarray, " r"],
+) -> Float64[np.ndarray, "r n *c"]:
+    n, outputs = len(values), np.shape(y)[1:]
+    rotated = vectors.T @ np.asarray(y, np.float64).reshape(n, -1)
+    shrunk = rotated[:, None, :] * _inverse(values, ridges)[:, :, None]
+    found = vectors @ shrunk.reshape(n, -1)  # one product for all ridges and outputs
+    return np.moveaxis(found.reshape(n, len(ridges), *outputs), 1, 0)
+
+
+def _inverse(
+    values: Float64[np.ndarray, " n"], ridges: Float64[np.ndarray, " r"]
+) -> Float64[np.ndarray, "n r"]:
+    return 1 / (values[:, None] + ridges[None, :])
 
 
 def _mean_square(missed: Float64[np.ndarray, "r t *c"]) -> Float64[np.ndarray, " r"]:

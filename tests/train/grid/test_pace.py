@@ -67,6 +67,14 @@ def test_calls_of_threads_that_share_the_device_last_equally_long(clock):
 
 
 @pytest.mark.usefixtures("accelerator")
+def test_an_end_cuts_one_call_and_none_after_it(clock):
+    found = lengths([101, 1000], clock, 0.0011)
+    cut = found.index(101 - sum([1, 2, 4, 8, 16, 32]))
+    assert found[:cut] == [1, 2, 4, 8, 16, 32]
+    assert set(found[cut + 1 : -1]) == {45}
+
+
+@pytest.mark.usefixtures("accelerator")
 def test_an_epoch_is_never_cut(clock):
     assert lengths([4], clock, 10.0) == [1] * 4
 

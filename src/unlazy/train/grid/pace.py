@@ -55,4 +55,4 @@ class Pace:
         _latest_end = now
         # At most twice as many as before: the first call of a program takes longer than others.
         fitting = int(self._epochs * _TURN / max(self._seconds, 1e-9))
-        self._next = max(1, min(2 * epochs, fitting))
+        self._next = max(1, min(2 * self._next, fitting))

@@ -32,8 +32,8 @@ _start = jax.jit(start, static_argnums=0)
 _advance = jax.jit(advance, static_argnums=0, donate_argnums=1)
 _evaluate = jax.jit(evaluate, static_argnums=0)
 
-# Bytes moved in all of training, some five seconds of it, from which on tuning pays: it saves a
-# third of them, and keeps all that shares the device waiting for two or three.
+# Bytes moved in all of training, some five seconds of it, from which on tuning pays: without it
+# they would be seven or more, and it keeps all that shares the device waiting for two or three.
 _MUCH_WORK = 2**44
 
 

@@ -94,7 +94,7 @@ EXPERIMENT = Experiment(
         "paper": Preset(
             _paper(),
             about="m = 200 to 5000, N = 1000, 800 epochs, 4 to 30 lanes, 3 seeds",
-            takes="5 to 6 minutes on one H200 GPU",
+            takes="5 to 6 minutes on one H200 GPU, by a part of it",
         ),
     },
     cells=cells,
