@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from unlazy import compiling
@@ -111,6 +112,21 @@ def test_a_training_is_not_tuned_beside_another_that_runs(monkeypatch, untuned):
     assert calls["running"] >= 8
     assert max(overlaps) == 1
     assert all(result.table()["train"][0] < 1 for result in results)
+
+
+def test_without_products_there_is_nothing_to_tune(monkeypatch, untuned):
+    asked = []
+
+    @contextlib.contextmanager
+    def tuning():
+        asked.append(True)
+        yield
+
+    monkeypatch.setattr(TURNS, "tuning", tuning)
+    for function, turns in ((lambda x: 2 * x, 0), (lambda x: x @ x, 1)):
+        double = compiling.compiled(jax.jit(function).lower(jnp.ones(2)), tuned=True)
+        np.testing.assert_array_equal(double(jnp.ones(2)), 2)
+        assert len(asked) == turns
 
 
 def test_an_option_that_another_compiler_does_not_know_is_left_out(monkeypatch):

@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _UNTUNED = {"gpu": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0}}
 
+_PRODUCTS = ("dot_general", "convolution")  # for which there are kernels to choose from
+
 # JAX finds what it has compiled, but not what another thread is just compiling. Threads with equal
 # programs wait for each other, and so, rarely, do threads with others; what is found is up to JAX.
 _BY_DIGEST = tuple(threading.Lock() for _ in range(64))
@@ -32,9 +34,11 @@ _BY_DIGEST = tuple(threading.Lock() for _ in range(64))
 
 def compiled(program: jax.stages.Lowered, *, tuned: bool) -> Any:
     """The compiled program; one that is not `tuned` compiles sooner, to what may run longer."""
-    digest = hashlib.sha256(program.as_text().encode()).digest()
+    text = program.as_text()
+    digest = hashlib.sha256(text.encode()).digest()
+    has_choice = any(product in text for product in _PRODUCTS)
     with _BY_DIGEST[digest[0] % len(_BY_DIGEST)]:
-        if tuned and jax.default_backend() in _UNTUNED:
+        if tuned and has_choice and jax.default_backend() in _UNTUNED:
             with TURNS.tuning():
                 jnp.zeros(()).block_until_ready()  # the end of all that was begun before
                 return program.compile()
