@@ -15,6 +15,7 @@ With several outputs $\alpha$ has a column for each, and K either is one kernel 
 couples every pair: $f_r(x) = o_r(x) + c\,u_r(x) + \sum_{i,s} K_{rs}(x, x_i)\, \alpha_{i,s}$.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +29,8 @@ from unlazy.compiling import jit_untuned
 from unlazy.kernels import empirical_ntk_traced
 
 Part = Literal["weights", "last"]
+
+_PART = 250  # columns of a product that are worth a part of their own
 
 
 class Coefficients(NamedTuple):
@@ -65,9 +68,39 @@ class FunctionalSquare:
 
 
 def _resid(params: Coefficients, rows: Rows) -> Float[Array, "b *c"]:
-    coupled = rows.K.ndim == 4
-    moved = jnp.tensordot(rows.K, params.alpha, 2) if coupled else rows.K @ params.alpha
-    return rows.offset + params.c * rows.start + moved - rows.y
+    return rows.offset + params.c * rows.start + _moved(rows.K, params.alpha) - rows.y
+
+
+def _moved(
+    K: Float[Array, "b n"] | Float[Array, "b c n c"], alpha: Float[Array, "n *c"]
+) -> Float[Array, "b *c"]:
+    if K.ndim == 2:
+        return in_parts(K, alpha, best_parts(*K.shape))
+    rows, columns = math.prod(K.shape[:2]), math.prod(K.shape[2:])
+    parts = best_parts(rows, columns)
+    return in_parts(K.reshape(rows, columns), alpha.reshape(-1), parts).reshape(K.shape[:2])
+
+
+def in_parts(
+    K: Float[Array, "b n"], alpha: Float[Array, "n *c"], parts: int
+) -> Float[Array, "b *c"]:
+    """`K @ alpha`, as the sum of as many products, each over its part of the samples."""
+    if parts == 1:
+        return K @ alpha
+    each = K.reshape(len(K), parts, -1), alpha.reshape(parts, -1, *alpha.shape[1:])
+    return jnp.einsum("bpn,pn...->pb...", *each).sum(axis=0)
+
+
+def best_parts(rows: int, columns: int) -> int:
+    """In how many parts a product over many columns is fastest.
+
+    A batch by a hundred lanes is too few blocks of a product to keep a GPU busy: with 5000 samples
+    a step took .134 ms, in 20 parts .042. On cores a product is best left as it is.
+    """
+    if jax.default_backend() == "cpu":
+        return 1
+    most = columns // max(_PART, rows)
+    return max((parts for parts in range(1, most + 1) if columns % parts == 0), default=1)
 
 
 class Linear(NamedTuple):
