@@ -54,12 +54,13 @@ def _plot_errors(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
 
 def _plot_spread(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
     for penalty, (label, color, marker, line) in _STYLES.items():
+        short = label.split(" $")[0]  # the other panel has it in full
         style: dict[str, Any] = {"color": color, "marker": marker}
         values = curves.of(penalty, "spread")
-        _band(ax, curves, values, **style, ls=line, label=rf"{label}: $W$")
+        _band(ax, curves, values, **style, ls=line, label=rf"{short}: $W$")
         moved = curves.of(penalty, "spread_moved").mean(axis=1)
         ax.plot(
-            curves.widths, moved, **style, mfc="white", ls=":", lw=1.2, label=rf"{label}: $W - W_0$"
+            curves.widths, moved, **style, mfc="white", ls=":", lw=1.2, label=rf"{short}: $W - W_0$"
         )
     far = np.array(curves.widths) / 8
     ax.plot(curves.widths, far, color="gray", lw=0.8)
@@ -70,7 +71,8 @@ def _plot_spread(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
         "xytext": (-2, 4),
         "textcoords": "offset points",
     }
-    ax.annotate("$m/8$", (curves.widths[-1], far[-1]), ha="right", **beside)
+    middle = len(far) // 2
+    ax.annotate("$m/8$", (curves.widths[middle], far[middle]), ha="right", **beside)
     ax.annotate("Gaussian $W$, 3/2", (curves.widths[-1], 1.5), ha="right", **beside)
     ax.set_ylim(1.2, 6 * far[-1])
     ax.set_ylabel(r"spread ratio $m\,\|\cdot\|_{2,4}^4\,/\,\|\cdot\|_F^4$")
