@@ -13,8 +13,9 @@ from unlazy.papers.allenzhu_li_liang2019.comparison.recorded import PLACE, RECOR
 from unlazy.papers.allenzhu_li_liang2019.learners import KERNELS, METHODS
 
 _FACTOR = 1.5  # between two generators, a handful of seeds each
-# A ratio of neighbours on a plateau: three seeds and a tuned rate leave it uncertain by as much.
-_PLATEAU = 1.05
+# A ratio of neighbours on a plateau. By rounding alone, as by the kernels that a compiler chooses,
+# a seed's error at m = 2000 was .139 or .160, and the mean of three .133 or .140.
+_PLATEAU = 1.1
 
 
 def claims(config: Config, results: Results) -> list[Claim]:
@@ -73,7 +74,7 @@ def _orders(config: Config, curves: Curves) -> Iterator[Claim]:
 def _slopes(config: Config, curves: Curves) -> Iterator[Claim]:
     number = RECORDED[config.target].id
     for axis, sizes, most, stays in (
-        ("width", config.widths, _PLATEAU, " or, within a twentieth, stays"),
+        ("width", config.widths, _PLATEAU, " or, within a tenth, stays"),
         ("samples", config.samples, 1.0, ""),
     ):
         if len(sizes) < 2:
