@@ -2,6 +2,8 @@
 """The grid as a whole: chunks, divergence, selection, progress, compilation and bad input."""
 
 import itertools
+import threading
+import time
 from typing import Any, cast
 
 import jax
@@ -13,6 +15,7 @@ import pytest
 
 from unlazy.errors import UnknownNameError
 from unlazy.train import TimeLeft, fit_grid
+from unlazy.train.grid import runner
 from unlazy.train.grid.chunks import tile
 from unlazy.train.grid.memory import training_bytes
 from unlazy.train.grid.problem import Problem
@@ -45,7 +48,7 @@ def test_chunks_of_any_size_give_the_same_result(lanes):
     options = {"weight_decays": [0.0, 0.1], "seeds": range(3), "keep": "all"}
     options |= {"evaluate": {"test": (DATA[0][:7], DATA[1][:7])}, "evaluate_every": 2}
     whole = grid(workers=1, **options)
-    room = sum(leaf.nbytes for leaf in DATA) + lanes * lane_bytes()
+    room = 2 * sum(leaf.nbytes for leaf in DATA) + lanes * lane_bytes()
     parts = grid(workers=1, memory=room, **options)
     np.testing.assert_allclose(parts.loss, whole.loss, rtol=1e-5)
     for name in ("train", "test"):
@@ -194,6 +197,25 @@ def test_a_failing_progress_ends_the_run():
         grid(progress=fails_later, workers=2)
 
 
+def test_the_error_of_a_later_chunk_is_the_one_that_is_seen(monkeypatch):
+    # The first chunk, told to stop, ends in an error too; that is not the one to show.
+    began = threading.Event()
+
+    class Failing(runner.Pace):
+        def spans(self, ends):
+            del ends
+            if not began.is_set():
+                began.set()
+                yield 0, 1
+                time.sleep(0.2)
+                yield 1, 5
+            raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(runner, "Pace", Failing)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        grid(workers=2, seeds=[0, 1])
+
+
 def test_a_second_grid_of_equal_size_compiles_nothing(caplog):
     def run(rates, seed):
         options = {"learning_rates": rates, "weight_decays": [0.0, seed / 10], "seeds": [seed]}
@@ -262,6 +284,19 @@ def test_precision_is_passed_to_the_products():
         ({"data_axes": (None, "seed"), "seeds": [0, 1]}, "leading axis of 2 entries"),
         ({"params_axes": "seed"}, "`params` must have a leading axis of 1 entries"),
         ({"trained": lambda path: path == "no"}, "`trained` must choose at least one"),
+        ({"learning_rates": [[0.1, 0.2]]}, "`learning_rates` must be one list of numbers"),
+        ({"learning_rates": [1e-50]}, "`learning_rates` must be within the range of float32"),
+        ({"learning_rates": [1e39]}, "`learning_rates` must be within the range of float32"),
+        ({"weight_decays": [1, 1 + 1e-12]}, "`weight_decays` must be .* distinct in it"),
+        ({"drops": [(1, 0.1)]}, "`drops` must be a dict of epochs and factors"),
+        ({"precision": "hihest"}, "`precision` must be one that .* got precision='hihest'"),
+        ({"evaluate": DATA}, "`evaluate` must be a dict of named sets.* got a tuple"),
+        ({"evaluate": {"test": None}}, r"`evaluate\['test'\]` must hold at least one array"),
+        ({"evaluate": {"test": (DATA[0][:, 1:], DATA[1])}}, r"`evaluate\['test'\]`.*\(20, 3\)"),
+        (
+            {"evaluate": {"test": DATA}, "data_axes": (None, "seed")},
+            "`data` must have a leading axis of 1 entries",
+        ),
     ],
 )
 def test_bad_input_is_named(options, message, no_shape_checker):
@@ -273,6 +308,34 @@ def test_an_optimizer_that_is_made_already_is_refused(no_shape_checker):
     made: Any = optax.adam(1e-3)
     with pytest.raises(TypeError, match=r"`optimizer` must be a function .* `lambda lr, wd: optax"):
         grid(optimizer=made)
+
+
+def test_an_optimizer_of_other_arguments_or_without_a_result_is_named(no_shape_checker):
+    with pytest.raises(TypeError, match=r"`optimizer` must be a function .* got one of \(lr\)"):
+        grid(optimizer=lambda lr: optax.sgd(lr))
+    with pytest.raises(TypeError, match=r"`optimizer` must give an optax optimiser.* NoneType"):
+        grid(optimizer=lambda *_: None)
+
+
+def test_a_set_without_its_axis_of_seeds_is_named():
+    per_seed = (DATA[0], jnp.stack([DATA[1]] * 2))
+    options = {"learning_rates": [0.1], "epochs": 1, "seeds": [0, 1], "data_axes": (None, "seed")}
+    with pytest.raises(ValueError, match=r"`evaluate\['test'\]` must have a leading axis of 2"):
+        fit_grid(loss, START, per_seed, evaluate={"test": DATA}, **options)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(None, "`data` must hold at least one array"), (([[1.0] * 4], [1.0]), "make it an array")],
+)
+def test_data_that_are_no_arrays_are_named(data, message):
+    with pytest.raises(ValueError, match=message):
+        fit_grid(loss, START, data, learning_rates=[0.1], epochs=1)
+
+
+def test_seeds_may_be_an_array_of_any_kind():
+    for seeds in (jnp.arange(2), np.arange(2), range(2)):
+        assert grid(seeds=seeds).seeds.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("factory", [optax.adam, optax.sgd, optax.adamw])
@@ -313,7 +376,7 @@ def test_the_memory_that_an_error_names_is_enough(batch_size, workers):
         grid(memory=100, batch_size=batch_size, workers=workers)
     text = str(caught.value)
     assert "got memory=100" in text
-    assert ("copy of the data" in text) == (batch_size is not None)
+    assert ("copies of the data" in text) == (batch_size is not None)
     least = int(text.partition("at least ")[2].partition(" bytes")[0])
     with pytest.raises(ValueError, match=f"at least {least} bytes"):
         grid(memory=least - 1, batch_size=batch_size, workers=workers)

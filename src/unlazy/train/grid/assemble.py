@@ -27,15 +27,13 @@ def assemble(
     settings, epochs = len(rates) * len(decays), shared.scale.shape[0]
     loss = np.full((epochs, len(seeds), settings), np.nan)
     values = np.full((len(plan.sets), len(times), len(seeds), settings), np.nan)
+    diverged = np.zeros((len(seeds), settings), np.int64)
     trained: dict[tuple[int, int], Any] = {}
     for done in chunks:
         loss[done.chunk.place] = done.loss
         values[done.chunk.place] = done.values
+        diverged[done.chunk.place] = done.diverged_epoch
         trained |= done.kept
-    epoch = _diverged_epoch(loss, values, np.asarray(times))
-    values = np.where(_ended(epoch, np.asarray(times)), np.inf, values)
-    # Whether a lane went on after that depends on the others, and on the clock.
-    loss = np.where(_ended(epoch, np.arange(epochs)), np.nan, loss)
     if keep == "best":
         trained = {place: trained[place] for place in _best_places(values[:, -1])}
     shape = (len(rates), len(decays), len(seeds))
@@ -53,7 +51,7 @@ def assemble(
         times=np.asarray(times),
         loss=by_lane(loss),
         curves={name: by_lane(values[i]) for i, (name, *_) in enumerate(plan.sets)},
-        diverged_epoch=by_lane(epoch)[..., 0],
+        diverged_epoch=by_lane(diverged)[..., 0],
         kept={
             column * len(seeds) + row: _whole(plan, shared, row, part)
             for (row, column), part in sorted(trained.items())
@@ -61,29 +59,8 @@ def assemble(
     )
 
 
-def _diverged_epoch(
-    loss: Float[np.ndarray, "epochs s g"],
-    values: Float[np.ndarray, "sets t s g"],
-    times: Int[np.ndarray, " t"],
-) -> Int[np.ndarray, "s g"]:
-    """The first epoch, counted from 1, whose loss or after which a value is not finite; else 0."""
-    never = len(loss) + 1
-    in_training = _first_bad(np.isfinite(loss), np.arange(1, never), never)
-    evaluated = _first_bad(np.all(np.isfinite(values), axis=0), times, never)
-    epoch = np.minimum(in_training, evaluated)
-    return np.where(epoch == never, 0, epoch)
-
-
-def _first_bad(good: Any, numbers: np.ndarray, never: int) -> np.ndarray:
-    return np.where(good.all(axis=0), never, numbers[np.argmin(good, axis=0)])
-
-
-def _ended(epoch: Int[np.ndarray, "s g"], times: Int[np.ndarray, " t"]) -> np.ndarray:
-    return (epoch > 0) & (times[:, None, None] >= epoch)
-
-
 def _best_places(final: Float[np.ndarray, "sets s g"]) -> set[tuple[int, int]]:
-    best = np.argmin(final, axis=2)
+    best = np.argmin(np.where(np.isfinite(final), final, np.inf), axis=2)
     return {
         (row, int(best[i, row]))
         for i, row in np.ndindex(*best.shape)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the arguments of a grid, and the arrays that they stand for."""
 
+import contextlib
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from unlazy.checks import check_count, check_finite, check_positive
 from unlazy.train.batches import check_batch_size, common_count
@@ -23,7 +24,9 @@ def numbers(values: Any, name: str, *, allow_zero: bool) -> Float[np.ndarray, " 
         raise ValueError(f"`{name}` must be numbers, got {name}={values!r}.")
     array = np.atleast_1d(np.asarray(given, np.float64))
     least, wanted = (0.0, "not negative") if allow_zero else (np.nextafter(0, 1), "positive")
-    if array.ndim != 1 or array.size == 0:
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be one list of numbers, got {name}={values!r}.")
+    if array.size == 0:
         raise ValueError(f"`{name}` must have at least one value, got {name}={values!r}.")
     if not np.isfinite(array).all() or (array < least).any():
         raise ValueError(f"`{name}` must be finite and {wanted}, got {name}={values!r}.")
@@ -32,14 +35,31 @@ def numbers(values: Any, name: str, *, allow_zero: bool) -> Float[np.ndarray, " 
     return array
 
 
-def seed_numbers(seeds: Sequence[int]) -> Int[np.ndarray, " seeds"]:
+def representable(
+    values: Float[np.ndarray, " values"], dtype: Any, name: str
+) -> Float[np.ndarray, " values"]:
+    """The values in the type of the parameters: neither zero nor infinite by that, nor equal."""
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = values.astype(dtype).astype(np.float64)
+    is_lost = (narrow == 0) & (values > 0)
+    if not np.isfinite(narrow).all() or is_lost.any() or len(np.unique(narrow)) != len(narrow):
+        raise ValueError(
+            f"`{name}` must be within the range of {jnp.dtype(dtype).name}, the type of the "
+            f"parameters, and distinct in it, got {name}={values.tolist()}."
+        )
+    return narrow
+
+
+def seed_numbers(
+    seeds: Sequence[int] | Int[Array | np.ndarray, " s"],
+) -> Int[np.ndarray, " seeds"]:
     """The seeds: at least one, each a number that a key can be folded with."""
     if np.ndim(seeds) == 0:
         raise ValueError(
             f"`seeds` must be a sequence of integers, got seeds={seeds!r}. "
             "Give range(3) for three replicates, or [3] for the seed 3 alone."
         )
-    listed = list(seeds)
+    listed = seeds.tolist() if isinstance(seeds, jax.Array) else list(seeds)
     for seed in listed:
         check_count(seed, "seeds", least=0)
     if not listed or max(listed) >= 2**32:
@@ -51,6 +71,8 @@ def seed_numbers(seeds: Sequence[int]) -> Int[np.ndarray, " seeds"]:
 
 def rate_scale(drops: Mapping[int, int | float], epochs: int) -> Float[np.ndarray, " epochs"]:
     """The factor of the learning rate in every epoch."""
+    if not isinstance(drops, Mapping):
+        raise ValueError(f"`drops` must be a dict of epochs and factors, got drops={drops!r}.")
     scale = np.ones(epochs)
     for epoch, factor in drops.items():
         check_count(epoch, "drops", least=0)
@@ -72,6 +94,18 @@ def evaluation_times(evaluate_every: int | None, epochs: int) -> list[int]:
     return sorted({*range(evaluate_every, epochs, evaluate_every), epochs})
 
 
+def check_arrays(leaves: list[Any], name: str) -> None:
+    """Raise unless a set is made of arrays, and of one at least."""
+    if not leaves:
+        raise ValueError(f"`{name}` must hold at least one array, got none.")
+    for leaf in leaves:
+        if not eqx.is_array_like(leaf) or np.ndim(leaf) == 0:
+            raise ValueError(
+                f"`{name}` must be arrays with a row a sample, got {leaf!r} in the place of one. "
+                "A list counts as a tree of its entries: make it an array by np.asarray."
+            )
+
+
 def samples_of(leaves: list[Any], axes: list[int | None], name: str) -> int:
     """How many rows all arrays have, after the axis of seeds where there is one."""
     pairs = zip(leaves, axes, strict=True)
@@ -91,6 +125,19 @@ def check_batches(batch_size: int | None, samples: int, key: Any) -> None:
         raise ValueError("`key` must be given when `batch_size` is, got key=None.")
 
 
+def products_of(precision: str | None) -> contextlib.AbstractContextManager:
+    """A context in which products have that precision."""
+    if precision is None:
+        return contextlib.nullcontext()
+    try:
+        return jax.default_matmul_precision(precision)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            "`precision` must be one that `jax.default_matmul_precision` takes, such as "
+            f"'highest', got precision={precision!r}."
+        ) from error
+
+
 def check_momentum(momentum: int | float) -> None:
     """Raise unless the velocity fades."""
     is_number = isinstance(momentum, int | float | np.number) and not isinstance(momentum, bool)
@@ -106,7 +153,9 @@ def check_optimizer(optimizer: Any) -> None:
     if optimizer is None:
         return
     made = None
-    if not callable(optimizer):
+    if callable(optimizer) and not _takes_two(optimizer):
+        made = f"one of {inspect.signature(optimizer)}"
+    elif not callable(optimizer):
         made = "an optimiser that is made already" if hasattr(optimizer, "update") else optimizer
     elif str(getattr(optimizer, "__module__", "")).split(".")[0] == "optax":
         # As optax.adam, which would take the weight decay for b1.
@@ -121,6 +170,16 @@ def check_optimizer(optimizer: Any) -> None:
         )
 
 
+def _takes_two(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # there is no signature
+        return True
+    return True
+
+
 def check_scalar(value: Any, name: str) -> None:
     """Raise unless a loss gave one number."""
     is_number = eqx.is_array_like(value)
@@ -133,6 +192,11 @@ def check_scalar(value: Any, name: str) -> None:
 
 def check_sets(evaluate: Mapping[str, Any] | None) -> dict[str, Any]:
     """The sets to evaluate, none of them under the name of a column of the table."""
+    if not isinstance(evaluate, Mapping | None):
+        raise ValueError(
+            '`evaluate` must be a dict of named sets, such as {"test": (x_test, y_test)}, got a '
+            f"{type(evaluate).__name__}."
+        )
     taken = ("train", "learning_rate", "weight_decay", "seed", "diverged", "diverged_epoch")
     for name in evaluate or {}:
         if not isinstance(name, str) or name in taken:

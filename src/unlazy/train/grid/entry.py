@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public entry: a whole grid of training runs, compiled once."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_name, check_positive
 from unlazy.kernels.empirical.model import Trained
@@ -20,6 +18,7 @@ from unlazy.train.grid.checking import (
     check_sets,
     evaluation_times,
     numbers,
+    products_of,
     rate_scale,
     seed_numbers,
 )
@@ -32,7 +31,7 @@ from unlazy.train.grid.rules import OptaxRule, OptimizerFactory, TorchSGD
 from unlazy.train.grid.runner import KeepRule, default_workers, run_chunks
 from unlazy.train.loop import Progress
 
-Numbers = Sequence[int | float] | Float[np.ndarray, " values"]
+Numbers = Sequence[int | float] | Float[Array | np.ndarray, " values"]
 
 
 def fit_grid(
@@ -42,7 +41,7 @@ def fit_grid(
     *,
     learning_rates: Numbers,
     weight_decays: Numbers = (0.0,),
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | Int[Array | np.ndarray, " s"] = (0,),
     epochs: int,
     batch_size: int | None = None,
     momentum: int | float = 0.9,
@@ -71,7 +70,8 @@ def fit_grid(
 
     All lanes of a seed share their initialisation and the order of their mini-batches, and a lane
     computes what a grid of that lane alone would. Training runs in the dtype of the parameters. A
-    second call with an equal loss and a grid of as many values compiles nothing.
+    second call with an equal loss, metric and optimiser and a grid of as many values compiles
+    nothing; functions are equal if they are the same one, or of an object that says so.
 
     Source: RN-32 and RN-34, for the experiments of arXiv:1905.10337 and arXiv:1811.04918.
 
@@ -117,7 +117,7 @@ def fit_grid(
 
     Returns:
         The result: a table with a row a lane, curves, the best lane by any set, and whether it lies
-        on the grid's edge. Lanes whose loss is no longer finite are marked diverged.
+        on the grid's edge. Lanes whose loss or parameters are no longer finite are marked diverged.
 
     Raises:
         ValueError: an empty grid, a `batch_size` above the number of samples, a `memory` that no
@@ -158,8 +158,7 @@ def fit_grid(
     plan, shared = problem.set_up(rates, decays, scale, replicates, key=key)
     check_batches(batch_size, plan.samples, key)
     plan = plan._replace(batch_size=batch_size)
-    precise = jax.default_matmul_precision(precision) if precision else contextlib.nullcontext()
-    with precise:
+    with products_of(precision):
         plan, tiling, need = fit_memory(plan, shared, memory, workers)
         meter = Meter(progress, epochs * len(replicates) * len(rates) * len(decays))
         chunks = run_chunks(

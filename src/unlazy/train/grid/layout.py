@@ -42,7 +42,7 @@ def lay_out(
     params: Any, trained: Trained, axes: Axes, seeds: int
 ) -> tuple[Layout, Any, list[Array]]:
     """The layout, the trained part with a leading axis of seeds, and the frozen arrays."""
-    per_leaf = _with_none(leaf_axes(axes, params, "params"))
+    per_leaf = _with_none(leaf_axes(axes, params, "params", "params_axes"))
     part, rest = split_trained(params, trained)
     pairs = list(zip(_with_none(part), _with_none(rest), strict=True))
     kinds = tuple(
@@ -54,6 +54,7 @@ def lay_out(
         per_leaf,
         seeds,
         "params",
+        "params_axes",
     )
     frozen = [other for kind, (_, other) in zip(kinds, pairs, strict=True) if kind == "frozen"]
     statics = tuple(
@@ -74,12 +75,12 @@ def lay_out(
     return layout, jax.tree.unflatten(structure, stacked), frozen
 
 
-def leaf_axes(axes: Axes, tree: Any, name: str) -> Any:
+def leaf_axes(axes: Axes, tree: Any, name: str, of_axes: str) -> Any:
     """For each leaf of `tree` 0 if it carries an axis of seeds, None if all seeds share it."""
 
     def spread(axis: Axis, part: Any) -> Any:
         if axis not in (None, "seed"):
-            raise ValueError(f'`{name}_axes` must hold None or "seed", got {axis!r}.')
+            raise ValueError(f'`{of_axes}` must hold None or "seed", got {axis!r}.')
         return jax.tree.map(lambda _: 0 if axis == "seed" else None, part, is_leaf=_is_none)
 
     try:
@@ -88,18 +89,20 @@ def leaf_axes(axes: Axes, tree: Any, name: str) -> Any:
         if "must hold" in str(error):
             raise
         raise ValueError(
-            f'`{name}_axes` must be None, "seed" or a tree of them that is a prefix of the '
-            f"structure of `{name}`, got {name}_axes={axes!r}: {error}"
+            f'`{of_axes}` must be None, "seed" or a tree of them that is a prefix of the '
+            f"structure of `{name}`, got {of_axes}={axes!r}: {error}"
         ) from error
 
 
-def check_seed_axis(leaves: list[Any], axes: list[int | None], seeds: int, name: str) -> None:
+def check_seed_axis(
+    leaves: list[Any], axes: list[int | None], seeds: int, name: str, of_axes: str
+) -> None:
     """Raise unless each leaf with an axis of seeds has one entry a seed."""
     for leaf, axis in zip(leaves, axes, strict=True):
         if axis == 0 and eqx.is_array_like(leaf) and jnp.shape(leaf)[:1] != (seeds,):
             raise ValueError(
                 f"`{name}` must have a leading axis of {seeds} entries, one a seed, where "
-                f'`{name}_axes` says "seed", got shape {jnp.shape(leaf)}.'
+                f'`{of_axes}` says "seed", got shape {jnp.shape(leaf)}.'
             )
 
 

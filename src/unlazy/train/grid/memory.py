@@ -10,6 +10,7 @@ from jax.extend.core import Literal
 from jaxtyping import Array
 
 from unlazy.train.grid.checking import check_scalar
+from unlazy.train.grid.chunks import Tiling
 from unlazy.train.grid.program import Plan, Shared, first_lane
 
 # Bytes: more lanes at a time are evaluated no faster, and others may share the device.
@@ -79,42 +80,74 @@ def evaluation_bytes(plan: Plan, shared: Shared) -> int:
         try:
             largest = max(largest, sum(_intermediates(lane, trained, frozen, rows)))
         except Exception as error:
-            if structure == plan.structure:
+            if name == "train":
                 raise
             raise ValueError(
-                f"`evaluate[{name!r}]` must have the structure of `data`, {plan.structure}, or one "
-                f"that `metric` takes, got {structure}: {error}"
+                f"`evaluate[{name!r}]` must have the structure of `data`, {plan.structure} of "
+                f"shapes {_shapes(shared.data)}, or one that `metric` takes, got {structure} of "
+                f"shapes {_shapes(leaves)}: {error}"
             ) from error
     return largest
 
 
+def _shapes(leaves: list[Array]) -> str:
+    return ", ".join(str(leaf.shape) for leaf in leaves)
+
+
+def copied_bytes(plan: Plan, shared: Shared) -> int:
+    """Bytes of data that a chunk holds once more for each of its seeds.
+
+    In training, what is the seed's own, that in the order of the epoch, and the same once more with
+    its batches in front; in evaluation, what is the seed's own.
+    """
+    of_seed = _seed_bytes(shared.data, plan.data_axes)
+    ordered = 2 * sum(of_seed) if plan.batch_size is not None else 0
+    own_sets = sum(
+        _seed_bytes(leaves, axes)[0]
+        for (*_, axes), leaves in zip(plan.sets, shared.sets, strict=True)
+    )
+    return max(of_seed[0] + ordered, own_sets)
+
+
+def _seed_bytes(leaves: list[Array], axes: tuple[int | None, ...]) -> tuple[int, int]:
+    """Bytes that one seed has of its own, and bytes that it shares."""
+    pairs = list(zip(leaves, axes, strict=True))
+    own = sum(leaf.nbytes // leaf.shape[0] for leaf, axis in pairs if axis is not None)
+    return own, sum(leaf.nbytes for leaf, axis in pairs if axis is None)
+
+
 def lanes_that_fit(
-    memory: int | float, need: Need, *, copies: int, seeds: int, workers: int
+    memory: int | float, need: Need, *, copies: int, seeds: int, settings: int, workers: int
 ) -> int:
-    """How many lanes each of the workers can hold besides `copies` bytes of data.
+    """How many lanes each of the workers can hold, with `copies` bytes of data for every seed.
+
+    All settings of some seeds, or some settings of one, as they are cut into chunks.
 
     Raises:
         ValueError: not even one.
     """
-    one = need.lane + need.common
+    one, room = need.lane + need.common, memory / workers
     least = workers * (one + copies)
     if memory < least:
-        data = f", and {copies} for its copy of the data" if copies else ""
+        data = f", and {copies} for its copies of the data" if copies else ""
         raise ValueError(
             f"`memory` must be at least {least} bytes, what one lane takes for each of "
             f"{workers} workers ({one} bytes{data}), got memory={memory:.0f}. Give more, or "
             "take fewer workers or smaller batches."
         )
-    room = memory / workers - copies
-    # Each of another seed, or those of all seeds.
-    most = max(min(seeds, room // one), (room - seeds * need.common) // need.lane)
-    return max(1, int(most))  # one, whatever the rounding
+    of_seed = need.common + copies
+    whole = int(room // (of_seed + settings * need.lane))
+    if whole:
+        return min(seeds, whole) * settings
+    return max(1, int((room - of_seed) // need.lane))  # one, whatever the rounding
 
 
-def evaluated_together(lanes: int, memory: int | float, bytes_each: int) -> int:
-    """A divisor of `lanes` that fits, one at least: a remainder would compile a second program."""
+def evaluated_together(tiling: Tiling, memory: int | float, bytes_each: int) -> int:
+    """All lanes of a chunk, or as many of a seed's as fit, one at least, in parts of one size."""
     most = max(1, int(memory // bytes_each))
-    return max(count for count in range(1, lanes + 1) if lanes % count == 0 and count <= most)
+    if tiling.rows * tiling.columns <= most:
+        return tiling.rows * tiling.columns
+    return math.ceil(tiling.columns / math.ceil(tiling.columns / most))
 
 
 def _intermediates(function: Any, own: Any, *others: Any) -> Need:

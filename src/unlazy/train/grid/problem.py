@@ -12,13 +12,14 @@ import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
 from unlazy.kernels.empirical.model import Trained
-from unlazy.train.grid.checking import check_start, samples_of
+from unlazy.train.grid.checking import check_arrays, check_start, representable, samples_of
 from unlazy.train.grid.chunks import Tiling, tile
 from unlazy.train.grid.layout import Axes, check_seed_axis, lay_out, leaf_axes
 from unlazy.train.grid.memory import (
     EVALUATED_AT_ONCE,
     Need,
     batch_is_small,
+    copied_bytes,
     evaluated_together,
     evaluation_bytes,
     lanes_that_fit,
@@ -70,6 +71,8 @@ class Problem:
         )
         dtype = jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(trained)))
         keys = seed_keys(jr.key(0) if key is None else key, jnp.asarray(seeds, jnp.uint32))
+        rates = representable(rates, dtype, "learning_rates")
+        decays = representable(decays, dtype, "weight_decays")
         lr, wd = (grid.ravel() for grid in np.meshgrid(rates, decays, indexing="ij"))
         arrays = [flat[name][2] for name in sets]
         return plan, Shared(
@@ -86,11 +89,12 @@ class Problem:
     def _flat(self, name: str, data: Any, seeds: int) -> tuple[Any, tuple, list[Any], int]:
         """The structure, the axes and the arrays of a set, and its number of samples."""
         label = "data" if name == "train" else f"evaluate[{name!r}]"
-        axes = jax.tree.leaves(
-            leaf_axes(self.data_axes, data, "data"), is_leaf=lambda leaf: leaf is None
-        )
         leaves, structure = jax.tree.flatten(data)
-        check_seed_axis(leaves, axes, seeds, "data")
+        check_arrays(leaves, label)
+        axes = jax.tree.leaves(
+            leaf_axes(self.data_axes, data, label, "data_axes"), is_leaf=lambda leaf: leaf is None
+        )
+        check_seed_axis(leaves, axes, seeds, label, "data_axes")
         samples = samples_of(leaves, axes, label)
         return structure, tuple(axes), [jnp.asarray(leaf) for leaf in leaves], samples
 
@@ -105,15 +109,13 @@ def fit_memory(
     plan = plan._replace(own_batch=copies_pay() and batch_is_small(plan, shared))
     seeds, settings = shared.keys.shape[0], shared.lr.shape[0]
     workers = min(workers, seeds * settings)
-    # A chunk holds its seeds' data once more, in the order of the epoch.
-    copies = sum(leaf.nbytes for leaf in shared.data) if plan.batch_size is not None else 0
-    need = training_bytes(plan, shared)
-    most = lanes_that_fit(memory, need, copies=copies, seeds=seeds, workers=workers)
+    need, copies = training_bytes(plan, shared), copied_bytes(plan, shared)
+    most = lanes_that_fit(
+        memory, need, copies=copies, seeds=seeds, settings=settings, workers=workers
+    )
     tiling = tile(seeds, settings, most=most, workers=workers)
     room = min(memory / workers, EVALUATED_AT_ONCE)
-    together = evaluated_together(
-        tiling.rows * tiling.columns, room, evaluation_bytes(plan, shared)
-    )
+    together = evaluated_together(tiling, room, evaluation_bytes(plan, shared))
     return plan._replace(at_once=together), tiling, need
 
 

@@ -107,10 +107,19 @@ def advance(
     return state, jnp.any(jnp.isfinite(state.loss[last - 1]))
 
 
-def evaluate(
-    plan: Plan, state: State, shared: Shared, rows: Int[Array, " r"]
-) -> list[Float[Array, "r g"]]:
-    """The metric of every lane on every set, `at_once` lanes at a time."""
+class Evaluation(NamedTuple):
+    """The metric of every lane on every set, and which lanes are sound."""
+
+    values: list[Float[Array, "r g"]]
+    sound: Bool[Array, "r g"]
+
+
+def evaluate(plan: Plan, state: State, shared: Shared, rows: Int[Array, " r"]) -> Evaluation:
+    """`at_once` lanes at a time.
+
+    Sound is a lane of finite parameters whose loss on the training set is finite too, if that is
+    the metric: another may be infinite for reasons of its own.
+    """
     frozen = of_seeds(shared.frozen, plan.layout.frozen_axes, rows)
     values = []
     for (_, structure, axes), leaves in zip(plan.sets, shared.sets, strict=True):
@@ -128,7 +137,15 @@ def evaluate(
         together = plan.at_once >= state.loss.shape[1] * state.loss.shape[2]
         over_seeds = _over_seeds if together else _one_seed_at_a_time
         values.append(over_seeds(of_seed, mapping, len(rows))(*arguments))
-    return values
+    sound = jax.vmap(jax.vmap(_is_finite))(state.trained)
+    if plan.metric is plan.loss:
+        sound &= jnp.isfinite(values[0])
+    return Evaluation(values, sound)
+
+
+def _is_finite(trained: Any) -> Bool[Array, ""]:
+    finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(trained)]
+    return jnp.all(jnp.stack(finite))
 
 
 def _epoch(plan: Plan, trained: Any, rule: Any, frozen: list[Array], batches, settings):

@@ -28,8 +28,9 @@ class GridResult(eqx.Module):
     """A grid of training runs: learning rates by weight decays by seeds.
 
     Arrays over lanes have these three axes in this order, and lanes are numbered along them, the
-    last running fastest. A lane whose loss is no longer finite has diverged: its values are
-    infinite from there on, and the other lanes know nothing of it.
+    last running fastest. A lane whose loss or parameters are no longer finite has diverged: its
+    values are infinite from there on, and the other lanes know nothing of it. Where only the metric
+    on a set is not finite, that value alone is not.
     """
 
     learning_rates: Float[np.ndarray, " l"]
@@ -93,18 +94,16 @@ class GridResult(eqx.Module):
             replicate: choose among the lanes of the seed in this place; among all if None.
 
         Raises:
-            ValueError: all lanes diverged.
+            ValueError: all lanes diverged, or none has a finite metric on that set.
         """
         by = self._rule(by)
         scores = self._scores(by, replicate)
         if not np.isfinite(scores).any():
-            raise ValueError(
-                f"`best` must have a lane to choose, got {scores.size} lanes that all diverged, "
-                f"the smallest learning rate being {self.learning_rates.min():g}. Try smaller "
-                "ones, and look for huge values in the data."
-            )
+            chosen = slice(None) if replicate is None else [replicate]
+            raise ValueError(self._no_choice(by, self.diverged[..., chosen]))
         place = 0 if replicate is None else replicate
-        i, j, k = np.unravel_index(int(np.argmin(scores)), scores.shape)
+        finite = np.where(np.isfinite(scores), scores, np.inf)
+        i, j, k = np.unravel_index(int(np.argmin(finite)), scores.shape)
         k = int(k) + place
         lane = int(np.ravel_multi_index((i, j, k), self.diverged_epoch.shape))
         among = "all seeds" if replicate is None else f"seed {self.seeds[k]}"
@@ -128,7 +127,7 @@ class GridResult(eqx.Module):
             lane lies inside.
 
         Raises:
-            ValueError: all lanes diverged.
+            ValueError: all lanes diverged, or none has a finite metric on that set.
         """
         best = self.best(by, replicate=replicate)
         sides: dict[str, Side] = {}
@@ -146,6 +145,19 @@ class GridResult(eqx.Module):
             return next((name for name in self.curves if name != "train"), "train")
         check_name(by, self.curves, "by")
         return by
+
+    def _no_choice(self, by: str, diverged: Bool[np.ndarray, "l w k"]) -> str:
+        got = f"`best` must have a lane to choose, got {diverged.size} lanes"
+        if not diverged.all():
+            return (
+                f"{got} without a finite metric on {by!r}, though some of them did not diverge. "
+                "Choose by another set, or look for huge values in this one."
+            )
+        return (
+            f"{got} that all diverged, the smallest learning rate being "
+            f"{self.learning_rates.min():g}. Try smaller ones, and look for huge values in the "
+            "data."
+        )
 
     def _scores(self, by: str, replicate: int | None) -> Float[np.ndarray, "l w k"]:
         scores = self.final(by)

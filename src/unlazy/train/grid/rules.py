@@ -67,7 +67,13 @@ class OptaxRule:
         """The optimiser's own state."""
         # Optax mixes its own constants with ours; under strict promotion it would not trace.
         with jax.numpy_dtype_promotion("standard"):
-            return self.factory(lr, wd).init(trained)
+            made = self.factory(lr, wd)
+            if not hasattr(made, "init"):
+                raise TypeError(
+                    "`optimizer` must give an optax optimiser, got a function that gives "
+                    f"{type(made).__name__}. Does it return what it makes?"
+                )
+            return made.init(trained)
 
     def update(
         self, trained: Any, gradient: Any, state: Any, lr: Float[Array, ""], wd: Float[Array, ""]

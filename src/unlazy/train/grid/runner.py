@@ -15,13 +15,14 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from unlazy.compiling import compiled
 from unlazy.train.grid.chunks import Chunk, Tiling
+from unlazy.train.grid.divergence import diverged_epoch, without_diverged
 from unlazy.train.grid.memory import Need
 from unlazy.train.grid.pace import Pace
-from unlazy.train.grid.program import Plan, Shared, State, advance, evaluate, start
+from unlazy.train.grid.program import Evaluation, Plan, Shared, State, advance, evaluate, start
 from unlazy.train.grid.progress import Meter
 from unlazy.turns import TURNS
 
@@ -42,7 +43,7 @@ class Programs(NamedTuple):
 
     start: Callable[..., State]
     advance: Callable[..., tuple[State, Any]]
-    evaluate: Callable[..., list]
+    evaluate: Callable[..., Evaluation]
 
 
 class Trained(NamedTuple):
@@ -51,6 +52,7 @@ class Trained(NamedTuple):
     chunk: Chunk
     loss: Float[np.ndarray, "epochs r g"]
     values: Float[np.ndarray, "sets times r g"]
+    diverged_epoch: Int[np.ndarray, "r g"]
     kept: dict[tuple[int, int], Any]  # trained parameters by (seed, setting)
 
 
@@ -100,7 +102,7 @@ def run_chunks(
     meter: Meter,
 ) -> list[Trained]:
     """Train every chunk to the end, evaluating after as many epochs as `times` say."""
-    stop = threading.Event()
+    stop, failures = threading.Event(), []
     programs = compile_programs(plan, shared, tiling, need)
     meter.add(0)
     with ThreadPoolExecutor(workers) as pool:
@@ -108,12 +110,17 @@ def run_chunks(
         def train(chunk: Chunk) -> Trained:
             try:
                 return _train(programs, shared, chunk, times, keep, meter, stop)
-            except BaseException:
+            except _StoppedError:
+                raise
+            except BaseException as error:
+                failures.append(error)
                 stop.set()  # else the others would train to their end before the error is seen
                 raise
 
         try:
             return list(pool.map(train, tiling))
+        except _StoppedError:  # of a chunk that comes before the one that failed
+            raise failures[0] from None
         finally:
             stop.set()
 
@@ -132,6 +139,7 @@ def _train(
     epochs, reported, pace = shared.scale.shape[0], 0, Pace()
     ends = _stretches(epochs, times)
     values = np.full((len(shared.sets), len(times), chunk.seeds, chunk.settings), np.nan)
+    sound = np.zeros(values.shape[1:], bool)
     for first, last in pace.spans(ends):
         if stop.is_set():
             raise _StoppedError
@@ -141,8 +149,9 @@ def _train(
                 state, alive = programs.advance(state, shared, chunk.rows, chunk.columns, *span)
                 is_alive = bool(alive)  # which waits for it
             if last in times:
-                found = programs.evaluate(state, shared, chunk.rows)
-                values[:, times.index(last)] = [_valid(value, chunk) for value in found]
+                found, time = programs.evaluate(state, shared, chunk.rows), times.index(last)
+                values[:, time] = [_valid(value, chunk) for value in found.values]
+                sound[time] = _valid(found.sound, chunk)
         if not is_alive:  # nothing is left to train
             break
         if last in ends:
@@ -150,8 +159,10 @@ def _train(
             reported = last
     if reported < epochs:
         meter.add(chunk.lanes * (epochs - reported))
-    kept = _kept(state.trained, chunk, keep, values[:, -1])
-    return Trained(chunk, _valid(state.loss, chunk), values, kept)
+    loss, ends = _valid(state.loss, chunk).astype(np.float64), np.asarray(times)
+    epoch = diverged_epoch(loss, sound, ends)
+    loss, values = without_diverged(loss, values, epoch, ends)
+    return Trained(chunk, loss, values, epoch, _kept(state.trained, chunk, keep, values[:, -1]))
 
 
 class _StoppedError(Exception):
@@ -165,7 +176,7 @@ def _stretches(epochs: int, times: list[int]) -> list[int]:
 
 
 def _valid(array: Any, chunk: Chunk) -> np.ndarray:
-    return np.asarray(array, np.float64)[..., : chunk.seeds, : chunk.settings]
+    return np.asarray(array)[..., : chunk.seeds, : chunk.settings]
 
 
 def _kept(
