@@ -315,9 +315,9 @@ def test_an_interrupt_stops_the_cells_at_work(toy, tmp_path, after_a_failure):
     assert len(ended) <= 2
 
 
-@pytest.mark.parametrize("jobs", [0, -1, True])
-def test_a_number_of_jobs_that_is_none_is_an_error(toy, tmp_path, jobs):
-    with pytest.raises(ValueError, match=f"`jobs` must be an integer >= 1, got jobs={jobs}"):
+@pytest.mark.parametrize("jobs", [0, -1, True, 1.5, "2"])
+def test_a_number_of_jobs_that_is_none_is_an_error(toy, tmp_path, jobs, no_shape_checker):
+    with pytest.raises(ValueError, match=f"`jobs` must be an integer >= 1, got jobs={jobs!r}"):
         run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, jobs=jobs)
 
 

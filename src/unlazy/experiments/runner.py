@@ -107,7 +107,7 @@ def run_experiment(
         ValueError: If `jobs` is no positive integer.
     """
     began = time.perf_counter()
-    if jobs is not None and (isinstance(jobs, bool) or jobs < 1):
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise ValueError(f"`jobs` must be an integer >= 1, got jobs={jobs!r}.")
     config = experiment.preset(preset).config
     store = Store(out)

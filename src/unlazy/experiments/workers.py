@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from unlazy.experiments.cell import Cell, CellResult
 
 _MOST = 6
-_ROOM = 2**34  # bytes of an accelerator's memory that a cell may take
+_ROOM = 2**34  # bytes of an accelerator's memory that the papers' largest cells take, or less
 
 
 def default_jobs() -> int:

@@ -12,6 +12,7 @@ from unlazy.nets import ThreeLayer
 from unlazy.papers.allenzhu_li_liang2019 import figure3, samples
 from unlazy.papers.allenzhu_li_liang2019.figure3.config import Training
 from unlazy.papers.allenzhu_li_liang2019.figure3.run import (
+    Error,
     Objective,
     Penalized,
     decay_second_layer,
@@ -86,6 +87,13 @@ def test_the_penalty_replaces_the_decay_on_the_first_layer_alone(x64):
     np.testing.assert_allclose(trained.net.V, V, rtol=1e-10)
     np.testing.assert_array_equal(trained.net.b1, params.b1)
     assert float(trained.lam_w) == lam_w
+
+
+def test_cells_of_one_size_share_their_programs():
+    one, other = (ThreeLayer(samples.INPUTS, 16, init="learner") for _ in range(2))
+    for function in (Objective, Error):
+        assert function(one) == function(other)
+        assert hash(function(one)) == hash(function(other))
 
 
 def test_a_stronger_penalty_leaves_a_smaller_and_better_spread_norm():

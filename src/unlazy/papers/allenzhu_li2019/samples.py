@@ -12,6 +12,7 @@ from unlazy.data import ComposedParities
 from unlazy.nets import BiasedTwoLayer, ResNet3, ThreeLayer
 from unlazy.papers.grids.host import on_host
 from unlazy.papers.grids.learner import Keys, Samples, Split, initial, keys_of
+from unlazy.papers.settings import reproducible
 
 _POOL = 8192  # training sets of all sizes up to this one are cut from one draw
 
@@ -46,7 +47,7 @@ def draw(task: Task, *, seed: int, beta: float = 1.0) -> Split:
     Source: RN-60, arXiv:1905.10337 section 8. The validation set is ours, fresh samples that cost
     the training set none.
     """
-    with jax.enable_x64(False), on_host():
+    with reproducible(), on_host():
         f, key = task.target(beta), keys(seed)
 
         def samples(count: int, key: PRNGKeyArray, pool: int = 1) -> Samples:

@@ -8,6 +8,7 @@ from unlazy import data
 from unlazy.nets import BiasedTwoLayer, ThreeLayer
 from unlazy.papers.grids.host import on_host
 from unlazy.papers.grids.learner import Keys, Samples, Split, keys_of
+from unlazy.papers.settings import reproducible
 
 INPUTS = 4
 _POOL = 8192  # training sets of all sizes up to this one are cut from one draw
@@ -26,7 +27,7 @@ def draw(target: str, n: int, n_validation: int, n_test: int, *, seed: int) -> S
     Source: LG-50, arXiv:1811.04918 section 7: x uniform on the sphere, no noise. The validation set
     is ours, fresh samples that cost the training set none.
     """
-    with jax.enable_x64(False), on_host():
+    with reproducible(), on_host():
         f, key = data.target(target), keys(seed)
 
         def samples(count: int, key: PRNGKeyArray, pool: int = 1) -> Samples:

@@ -18,11 +18,11 @@ from unlazy.papers.allenzhu_li2019.linear_models import (
 from unlazy.papers.grids.learner import Learner, Split, kernel_learner, network_learner, tuned
 from unlazy.papers.grids.ridge import as_lanes, ridge_table
 from unlazy.papers.grids.tuning import Grid, Table, merge
+from unlazy.papers.settings import reproducible
 
 
 def run(config: Training | Limits, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         seeds = tuple(range(seed, seed + config.seeds))
         splits = [samples.draw(config.task, seed=s) for s in seeds]
         if isinstance(config, Limits):

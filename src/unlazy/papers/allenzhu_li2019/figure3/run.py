@@ -11,13 +11,13 @@ from unlazy.papers.allenzhu_li2019.linear_models import RIDGES, limit_model, par
 from unlazy.papers.grids.learner import Learner, Split, network_learner
 from unlazy.papers.grids.ridge import ridge_table
 from unlazy.papers.grids.tuning import Table, best_rows, tune
+from unlazy.papers.settings import reproducible
 
 _KERNEL = "2layer(last)"  # of infinite width, the best of those of Figure 2
 
 
 def run(config: Sweep, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         seeds = range(seed, seed + config.seeds)
         pairs = [(beta, s) for beta in config.betas for s in seeds]
         splits = [samples.draw(config.task, seed=s, beta=beta) for beta, s in pairs]

@@ -3,7 +3,6 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -15,12 +14,12 @@ from unlazy.nets import TwoLayer
 from unlazy.nets.two_layer import TwoLayerParams
 from unlazy.papers.allenzhu_li2019.figure4.config import HandBuilt, Training
 from unlazy.papers.grids.learner import MeanSquare, Samples
+from unlazy.papers.settings import reproducible
 from unlazy.train import GridResult, fit_grid
 
 
 def run(config: Training | HandBuilt, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         key = jr.fold_in(jr.key(1067), seed)
         if isinstance(config, Training):
             result, inputs = _train(config, progress, key=key), config.inputs

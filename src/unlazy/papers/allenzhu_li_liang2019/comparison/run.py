@@ -11,13 +11,13 @@ from unlazy.papers.allenzhu_li_liang2019.learners import KERNELS, linear_models,
 from unlazy.papers.grids.learner import Learner, kernel_learner, tuned
 from unlazy.papers.grids.ridge import as_lanes, ridge_table
 from unlazy.papers.grids.tuning import Table, merge
+from unlazy.papers.settings import reproducible
 
 RIDGES = 10 ** np.linspace(-10, 1, 45)  # in units of the mean eigenvalue
 
 
 def run(config: Point, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         seeds = tuple(range(seed, seed + config.seeds))
         splits = [
             samples.draw(config.target, config.size.n, config.n_validation, config.n_test, seed=s)

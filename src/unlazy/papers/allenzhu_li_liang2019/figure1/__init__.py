@@ -31,7 +31,7 @@ _REFUTED_QUICK = (
     "recorded-samples-3layer",  # twice the steps of the record do better at N = 2000
 )
 _REFUTED_PAPER = (
-    "depth-exact",  # the kernels of the last layer, solved exactly, come within 3.4 times
+    "depth-exact",  # the kernels of the last layer, solved exactly, come within 3.4 times in a seed
     "hidden",
     "kernels",
     "kernels-exact",

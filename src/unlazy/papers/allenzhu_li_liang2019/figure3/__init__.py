@@ -52,8 +52,7 @@ def _quick() -> Config:
         _pair(m, rates=3, decays=_DECAYS, second=(1e-5, 1e-4), strengths=(1e-7, 1e-6))
         for m in (32, 64, 128)
     ]
-    # At m = 128 the test error prefers the weakest penalty, which leaves W as it is.
-    return Config(sum(pairs, ()), refuted=("smaller-widths",))
+    return Config(sum(pairs, ()))
 
 
 def _smoke() -> Config:
@@ -76,8 +75,7 @@ def _paper() -> Config:
     large: dict[str, Any] = {"low": 1.0, "second": (1e-4,), "epochs": 800}
     pairs.append(_pair(2000, rates=4, decays=(0.0, *_DECAYS[:2]), strengths=strengths, **large))
     pairs.append(_pair(5000, rates=4, decays=_DECAYS[1:2], strengths=strengths[:2], **large))
-    # By width the ratio was .87 to 1.02: about 1, and so above it somewhere.
-    return Config(sum(pairs, ()), alone=(5000,), refuted=("smaller-widths",))
+    return Config(sum(pairs, ()), alone=(5000,))
 
 
 EXPERIMENT = Experiment(

@@ -17,6 +17,7 @@ from unlazy.papers.allenzhu_li_liang2019 import samples
 from unlazy.papers.allenzhu_li_liang2019.figure3.config import Training
 from unlazy.papers.grids.learner import MeanSquare, Samples, Split, initial, stack
 from unlazy.papers.grids.tuning import Table, tune
+from unlazy.papers.settings import reproducible
 from unlazy.train import GridResult, fit_grid
 
 MOMENTUM = 0.9
@@ -38,10 +39,20 @@ class Objective:
     def __call__(self, params: Penalized, batch: Samples) -> Float[Array, ""]:
         """Its value on a batch."""
         penalty = three_layer_regularizer(params.net, lam_w=1.0, lam_v=0.0)
-        return self.error(params, batch) + params.lam_w * penalty
+        return Error(self.net)(params, batch) + params.lam_w * penalty
 
-    def error(self, params: Penalized, batch: Samples) -> Float[Array, ""]:
-        """The mean squared error alone."""
+
+@dataclass(frozen=True)
+class Error:
+    """The mean squared error alone.
+
+    No method of the objective: those of two equal ones differ, and each would be compiled.
+    """
+
+    net: ThreeLayer
+
+    def __call__(self, params: Penalized, batch: Samples) -> Float[Array, ""]:
+        """Its value on a batch."""
         return MeanSquare(self.net)(params.net, batch)
 
 
@@ -55,8 +66,7 @@ def decay_second_layer(lr: Any, wd: Any) -> optax.GradientTransformation:
 
 
 def run(config: Training, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         seeds = tuple(range(seed, seed + config.seeds))
         splits = [
             samples.draw(config.target, config.n, config.n_validation, config.n_test, seed=s)
@@ -84,10 +94,9 @@ def _fit(
 ) -> GridResult:
     """One grid; its replicates are the seeds with every strength of the penalty."""
     pairs = [(i, config.width * s) for i in range(len(seeds)) for s in config.strengths]
-    objective = Objective(net)
     train, validation, test = (stack([splits[i][place] for i, _ in pairs]) for place in range(3))
     return fit_grid(
-        objective,
+        Objective(net),
         stack([Penalized(starts[i], np.float32(lam_w)) for i, lam_w in pairs]),
         train,
         learning_rates=rates,
@@ -102,7 +111,7 @@ def _fit(
         params_axes="seed",
         data_axes="seed",
         evaluate={"validation": validation, "test": test},
-        metric=objective.error,
+        metric=Error(net),
         keep="best",
         progress=progress,
         key=jax.random.key(53),

@@ -15,11 +15,11 @@ from unlazy.kernels import relu_gram
 from unlazy.linalg import Eigen, eigh
 from unlazy.papers.arora2019.figure1.config import LABELS, Spectrum, Training
 from unlazy.papers.arora2019.problems import Problem, train
+from unlazy.papers.settings import reproducible
 
 
 def run(config: Spectrum | Training, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         if isinstance(config, Spectrum):
             return _spectrum(config, seed=seed)
         return _training(config, seed=seed, progress=progress)

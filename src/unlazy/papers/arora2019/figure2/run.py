@@ -13,11 +13,11 @@ from unlazy.kernels import relu_gram
 from unlazy.linalg import cholesky, eigh
 from unlazy.papers.arora2019.figure2.config import InfiniteWidth, Trained
 from unlazy.papers.arora2019.problems import Problem, train
+from unlazy.papers.settings import reproducible
 
 
 def run(config: InfiniteWidth | Trained, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         if isinstance(config, InfiniteWidth):
             return _infinite_width(config, seed=seed)
         return _trained(config, seed=seed, progress=progress)

@@ -19,13 +19,14 @@ from unlazy.experiments import CellResult, Progress
 from unlazy.losses import pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.bai_lee2020.coupling.config import Parts, Trained
+from unlazy.papers.settings import reproducible
 from unlazy.train import noisy_sgd
 
 
 def run(config: Parts | Trained, *, seed: int, progress: Progress) -> CellResult:
     # In float64 whatever the user has set: the same cell, the same numbers; the remainder with
     # signs is down to 1e-7 at m = 2^18, and float64 products know no TF32.
-    with jax.enable_x64(True):
+    with reproducible(x64=True):
         if isinstance(config, Parts):
             return _parts(config, seed=seed, progress=progress)
         return _trained(config, seed=seed, progress=progress)

@@ -14,6 +14,7 @@ from unlazy import data, escape
 from unlazy.activations import activation
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers.bai_lee2020.extraction.config import Extraction
+from unlazy.papers.settings import reproducible
 
 # sin(t + .7): analytic, and no derivative of it is odd or even.
 SIGMA = activation("sin", shift=-0.7)
@@ -21,7 +22,7 @@ SIGMA = activation("sin", shift=-0.7)
 
 def run(config: Extraction, *, seed: int, progress: Progress) -> CellResult:
     # In float64 whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(True):
+    with reproducible(x64=True):
         return _extraction(config, seed=seed, progress=progress)
 
 

@@ -16,6 +16,7 @@ from unlazy.experiments import CellResult, Progress
 from unlazy.landscape import QuadraticRisk, quadratic_risk
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.bai_lee2020.landscape.config import Descents
+from unlazy.papers.settings import reproducible
 from unlazy.train import Perturbation, PerturbedHistory, fit, perturbed_gradient_descent
 
 _PLAIN_STEPS = 300
@@ -33,7 +34,7 @@ class Problem(NamedTuple):
 
 def run(config: Descents, *, seed: int, progress: Progress) -> CellResult:
     # In float64 whatever the user has set: values are compared to 5 decimals.
-    with jax.enable_x64(True):
+    with reproducible(x64=True):
         key_problem, key_runs = jr.split(jr.fold_in(jr.key(5), seed))
         problem = problem_of(config, key=key_problem)
         rows, curves = _descents(config, problem, progress, key=key_runs)

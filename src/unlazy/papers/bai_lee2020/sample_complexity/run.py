@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -25,6 +24,7 @@ from unlazy.papers.bai_lee2020.sample_complexity.fits import (
     ridge_outputs,
     start_of,
 )
+from unlazy.papers.settings import reproducible
 
 _KERNELS = {"ntk": kernels.relu3_tangent, "kq": kernels.relu3_quadratic}
 _SALTS = {"two-xor": 2, "product": 3, "quartic": 4}
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 def run(config: Task, *, seed: int, progress: Progress) -> CellResult:
     # In float64 whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(True):
+    with reproducible(x64=True):
         drawn = draw(config, seed=seed)
         rows = list(_rows(config, drawn, progress))
     return CellResult({name: np.array([getattr(r, name) for r in rows]) for name in Row._fields})

@@ -18,14 +18,14 @@ from unlazy.nets import BiasedTwoLayer, TwoLayer
 from unlazy.papers.nichani2022.appendix_g.config import SETTINGS, Baselines, Courses
 from unlazy.papers.nichani2022.standard_network import dense_target, standard_init
 from unlazy.papers.nichani2022.trials import Problem, draw
+from unlazy.papers.settings import reproducible
 from unlazy.train import fit, fit_expansion
 
 ORDERS = (0, 1, 2)  # 0 stands for the network itself
 
 
 def run(config: Baselines | Courses, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False), jax.default_matmul_precision("highest"):
+    with reproducible(), jax.default_matmul_precision("highest"):
         if isinstance(config, Baselines):
             return _baselines(config, seed, progress)
         return _courses(config, seed, progress)

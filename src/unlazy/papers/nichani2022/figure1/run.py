@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cells of Figure 1 compute."""
 
-import jax
 import jax.random as jr
 import numpy as np
 
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers.nichani2022.figure1.config import Descents
 from unlazy.papers.nichani2022.trials import draw
+from unlazy.papers.settings import reproducible
 from unlazy.train import ExpansionRuns, ExpansionSetting, fit_expansion
 
 COLUMNS = ("train", "test", "r3")
 
 
 def run(config: Descents, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         drawn = draw(config.problem, range(seed, seed + config.trials))
         runs = fit_expansion(
             config.problem.net,

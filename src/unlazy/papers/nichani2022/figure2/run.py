@@ -22,6 +22,7 @@ from unlazy.papers.nichani2022.standard_network import (
     standard_init,
     standard_kernel,
 )
+from unlazy.papers.settings import reproducible
 from unlazy.train import fit_grid
 
 RIDGES = (1e-6, 3e-2)  # in units of the mean eigenvalue of the kernel
@@ -56,8 +57,7 @@ class WeightedSquare:
 
 
 def run(config: Sweep, *, seed: int, progress: Progress) -> CellResult:
-    # Whatever the user has set: the same cell, the same numbers.
-    with jax.enable_x64(False):
+    with reproducible():
         drawn = [draw(config, seed + i) for i in range(config.seeds)]
         rows = _network_rows(config, drawn, progress)
         for i, one in enumerate(drawn):
