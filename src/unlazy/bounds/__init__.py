@@ -8,6 +8,7 @@ from unlazy.bounds.concept_rates import (
     three_layer_rates,
     two_layer_rates,
 )
+from unlazy.bounds.conditions import Condition
 from unlazy.bounds.cube_certificates import feature_certificate, kernel_certificate
 from unlazy.bounds.degrees import DegreeSpectrum, degree_spectrum
 from unlazy.bounds.dot_products import dot_product_certificate
@@ -82,7 +83,6 @@ from unlazy.bounds.rademacher_rates import (
     rademacher_two_layer_rate,
 )
 from unlazy.bounds.resnet_conditions import (
-    Condition,
     ResNetConstants,
     ResNetSampleSizes,
     ResNetTheory,
@@ -98,6 +98,7 @@ from unlazy.bounds.sample_sizes import (
 )
 from unlazy.bounds.second_moment import isotropic_second_moment_norm, second_moment_norm
 from unlazy.bounds.series import ntk_series_coefficients
+from unlazy.bounds.three_layer_conditions import ThreeLayerTheory, three_layer_theory
 
 __all__ = [
     "Arctan",
@@ -131,6 +132,7 @@ __all__ = [
     "TheoryWidths",
     "ThreeLayerRates",
     "ThreeLayerSupremum",
+    "ThreeLayerTheory",
     "TrainedBound",
     "TwoLayerRates",
     "TwoLayerSupremum",
@@ -192,6 +194,7 @@ __all__ = [
     "second_moment_norm",
     "theory_widths",
     "three_layer_rates",
+    "three_layer_theory",
     "two_layer_rates",
     "uniform_convergence",
     "xor_sample_sizes",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import equinox as eqx
 
+from unlazy.bounds.conditions import Condition, Prescription
 from unlazy.checks import check_count, check_positive
 
 
@@ -25,25 +26,7 @@ class ResNetConstants:
             check_positive(getattr(self, name), name)
 
 
-class Condition(eqx.Module):
-    """One inequality of a theorem, `value <= most`, of two positive numbers."""
-
-    text: str
-    value: float
-    most: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is met; up to rounding, so that a value put on the boundary counts."""
-        return self.value <= self.most * (1 + 1e-12)
-
-    @property
-    def excess(self) -> float:
-        """By what factor the value exceeds what is allowed; at most 1 where the condition holds."""
-        return self.value / self.most
-
-
-class ResNetTheory(eqx.Module):
+class ResNetTheory(Prescription):
     """What the theorem prescribes, and its conditions; `print` shows them as a table."""
 
     tau_w: float  # how far W moves, at most, in Frobenius norm
@@ -53,28 +36,6 @@ class ResNetTheory(eqx.Module):
     rate_w: float
     rate_v: float
     conditions: tuple[Condition, ...]
-
-    @property
-    def failed(self) -> tuple[Condition, ...]:
-        """The conditions that do not hold, the worst first."""
-        missed = (condition for condition in self.conditions if not condition.holds)
-        return tuple(sorted(missed, key=lambda condition: -condition.excess))
-
-    @property
-    def valid(self) -> bool:
-        """Whether all conditions hold."""
-        return not self.failed
-
-    def __str__(self) -> str:
-        names = ("tau_w", "tau_v", "delta", "steps", "rate_w", "rate_v")
-        numbers = ", ".join(f"{name} {getattr(self, name):.3g}" for name in names)
-        wide = max(len(condition.text) for condition in self.conditions)
-        rows = [
-            f"  {c.text:{wide}}  {c.value:10.3g} <= {c.most:<10.3g} "
-            + ("holds" if c.holds else f"fails by {c.excess:.3g}")
-            for c in self.conditions
-        ]
-        return "\n".join([numbers, *rows])
 
 
 def resnet_theory(
