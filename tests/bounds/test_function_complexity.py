@@ -143,6 +143,9 @@ def test_bad_numbers_are_refused(no_shape_checker):
         ({"radius": -1.0}, "`radius` must be a number >= 0"),
         ({"epsilon": 1.0}, r"`epsilon` must be in \(0, 1\)"),
         ({"constant": 0.0}, "`constant` must be a positive number"),
+        ({"exponent": "1"}, "`exponent` must be a finite number, got exponent='1'"),
+        ({"epsilon": "x"}, "`epsilon` must be a finite number"),
+        ({"radius": math.inf}, "`radius` must be a number >= 0"),
     ]:
         with pytest.raises(ValueError, match=match):
             function_complexity("sin", **options)
@@ -187,3 +190,46 @@ def test_rates_out_of_range_are_refused():
         )
     with pytest.raises(ValueError, match=r"`epsilon` must be in \(0, 1\)"):
         three_layer_rates(concept, epsilon=2.0)
+
+
+def test_numbers_of_numpy_are_numbers():
+    # Powers of two, which float32 holds exactly.
+    options = {"radius": 0.5, "epsilon": 0.25, "constant": 2.0, "exponent": 1.5}
+    single = {name: np.float32(value) for name, value in options.items()}
+    assert function_complexity("sin", **single) == function_complexity("sin", **options)
+
+
+def test_infinite_rates_have_a_reason():
+    key = jax.random.key(0)
+    three = ThreeLayerConcept.sample(4, ["identity"], ["tanh"], ["tanh"], key=key)
+    two = TwoLayerConcept.sample(4, ["tanh"], key=key)
+    for rates in (three_layer_rates(three, epsilon=0.01), two_layer_rates(two, epsilon=0.01)):
+        assert "C_eps of tanh diverges at 2" in (rates.reason or "")
+    assert three_layer_rates(three, epsilon=0.01).log10_C0 == math.inf
+    assert two_layer_rates(two, epsilon=0.01).log10_c_eps == math.inf
+    for rates in (
+        three_layer_rates(three, epsilon=0.01, constant=1.0),
+        two_layer_rates(two, epsilon=0.01, constant=1.0),
+    ):
+        assert rates.reason is None
+
+
+def test_an_outer_series_that_diverges_is_told_apart_from_a_large_constant():
+    def concept(outer):
+        return ThreeLayerConcept.sample(4, [outer], ["sin"], ["sin"], key=jax.random.key(0))
+
+    found = concept("tanh").complexity(epsilon=0.01)
+    assert found.log10_outer_c_s == math.inf
+    assert "C_s of the outer tanh diverges at 10.8972" in (found.reason or "")
+    for constant in (1.0, 2.0, 1e4):
+        with pytest.raises(ValueError, match=r"`concept` must .*outer tanh diverges.*chebyshev_se"):
+            three_layer_rates(concept("tanh"), epsilon=0.01, constant=constant)
+    fit = chebyshev_series(np.tanh, 9)
+    rates = three_layer_rates(concept(fit), epsilon=0.01)
+    assert rates.reason is None
+    assert math.isfinite(rates.log10_C0)
+    narrow = ThreeLayerConcept.sample(
+        4, ["identity"], [taylor_series("tanh", scale=2)], ["sin"], key=jax.random.key(0)
+    )
+    with pytest.raises(ValueError, match="C_s of tanh diverges at 1: its radius"):
+        three_layer_rates(narrow, epsilon=0.01)

@@ -207,3 +207,39 @@ def test_bad_classes_are_refused(no_shape_checker):
         rademacher_linear_rate(10, norm=1.0, ball="l1")
     with pytest.raises(ValueError, match="`l1_norm` must be given, or else"):
         rademacher_relu_layer([0.1])
+
+
+def test_numbers_out_of_range_are_refused(no_shape_checker):
+    for value in (-5.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="`rademacher` must be a number >= 0"):
+            generalization_gap(value, 100, delta=0.1)
+        with pytest.raises(ValueError, match="`rates` must be a number >= 0"):
+            rademacher_relu_layer([0.1, value], l1_norm=3.0)
+        with pytest.raises(ValueError, match="`l1_norm` must be a number >= 0"):
+            rademacher_relu_layer([0.1], l1_norm=value)
+        with pytest.raises(ValueError, match="`free` must be a number >= 0"):
+            rademacher_relu_layer([0.1], free=(1.0, value, 1.0), n=10)
+    wrong: Any = (1, 2)
+    with pytest.raises(ValueError, match=r"`free` must be three numbers, \(B, D, R\), got"):
+        rademacher_relu_layer([0.1], free=wrong, n=10)
+    for wrong in (100, (2, 2, 2)):
+        with pytest.raises(ValueError, match=r"`widths` must be two numbers, \(m1, m2\), got"):
+            rademacher_three_layer_rate(10, wrong, tau_w=1.0, tau_v=1.0)
+    assert rademacher_relu_layer([0.0], l1_norm=0) == 0.0  # a single function
+
+
+def test_parameters_of_another_kind_are_named(no_shape_checker):
+    x, xi, key = unit(10, 3), np.ones(10), jax.random.key(0)
+    two: Any = two_layer(5, 3)
+    three: Any = three_layer(6, 5, 3)
+    match = "`params0` must be a ThreeLayerParams, got BiasedTwoLayerParams"
+    sizes: Any = {"tau_w": 1.0, "tau_v": 1.0}
+    with pytest.raises(TypeError, match=match):
+        rademacher_pseudo_three_layer(two, x, key=key, **sizes)
+    with pytest.raises(TypeError, match=match):
+        rademacher_pseudo_three_layer_supremum(two, x, xi, **sizes)
+    match = "`params0` must be a BiasedTwoLayerParams, got ThreeLayerParams"
+    with pytest.raises(TypeError, match=match):
+        rademacher_pseudo_two_layer(three, x, tau=1.0, key=key)
+    with pytest.raises(TypeError, match=match):
+        rademacher_pseudo_two_layer_supremum(three, x, xi, tau=1.0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 
 from unlazy.construct import indicator_function, two_layer_weights
 from unlazy.data import TwoLayerConcept
-from unlazy.nets import BiasedTwoLayerParams
+from unlazy.nets import BiasedTwoLayerParams, ThreeLayer
 
 D, K, SCALE = 5, 2, 0.1
 WIDTHS = (1000, 4000, 16_000)
@@ -136,3 +137,38 @@ def test_networks_of_other_sizes_are_refused():
         two_layer_weights(params, c, output_scale=SCALE, indicators=[h])
     with pytest.raises(ValueError, match="`output_scale` must be a positive number"):
         two_layer_weights(params, c, output_scale=0.0)
+
+
+def test_points_must_be_of_unit_norm_and_of_as_many_columns():
+    params, c = start(50, 0), concept()
+    with pytest.raises(ValueError, match=r"`x` must have rows of unit norm, got .* 2 in row 3"):
+        two_layer_weights(params, c, points(5) * [[1], [1], [1], [2], [1]], output_scale=SCALE)
+    with pytest.raises(ValueError, match=r"`x` must have shape \(n, 5\)"):
+        two_layer_weights(params, c, np.eye(4), output_scale=SCALE)
+    rounded = points(5).astype(np.float16).astype(np.float32)
+    assert two_layer_weights(params, c, rounded, output_scale=SCALE).outputs.shape == (5, K)
+
+
+def test_a_scale_that_is_not_that_of_the_weights_is_refused():
+    # 100 Gaussian entries: the right scale is refused with probability 1e-9 a start.
+    for seed in range(50):
+        two_layer_weights(start(50, seed), concept(), output_scale=SCALE)
+    params, c = start(50, 0), concept()
+    for scale in (0.05, 0.2, 1.0):
+        with pytest.raises(ValueError, match=r"`output_scale` must be the scale of .*`params0`"):
+            two_layer_weights(params, c, output_scale=scale)
+    two_layer_weights(start(1, 0), c, output_scale=2 * SCALE)  # two entries say little
+
+
+def test_networks_and_concepts_of_another_kind_are_named(no_shape_checker):
+    params, c = start(5, 0), concept()
+    other: Any = ThreeLayer(D, 4).init(key=jax.random.key(0))
+    with pytest.raises(
+        TypeError, match="`params0` must be a BiasedTwoLayerParams, got ThreeLayerP"
+    ):
+        two_layer_weights(other, c, output_scale=SCALE)
+    wrong: Any = np.ones(3)
+    with pytest.raises(TypeError, match="`concept` must be a TwoLayerConcept, got ndarray"):
+        two_layer_weights(params, wrong, output_scale=SCALE)
+    with pytest.raises(ValueError, match="`indicators` must be 2, one a function, got 0"):
+        two_layer_weights(params, c, output_scale=SCALE, indicators=[])

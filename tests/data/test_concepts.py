@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.data import ComposedProduct, Target, ThreeLayerConcept, TwoLayerConcept, target
+from unlazy.data import (
+    BiasedConcept,
+    ComposedProduct,
+    Target,
+    ThreeLayerConcept,
+    TwoLayerConcept,
+    target,
+)
 from unlazy.special import taylor_series
 
 
@@ -139,3 +147,29 @@ def test_bad_concepts_are_refused(no_shape_checker):
         ThreeLayerConcept(np.ones(1), ["exp"], np.eye(2), *parts[3:])
     with pytest.raises(ValueError, match=r"`x` must have shape \(n, 3\)"):
         ThreeLayerConcept(*parts)(rows(2, 4))
+
+
+def test_lists_of_functions_and_outputs_are_checked_by_name(no_shape_checker, getkey):
+    wrong: Any = "sin"
+    key = getkey()
+    with pytest.raises(TypeError, match="`functions` must be a list of functions, got functions='"):
+        TwoLayerConcept.sample(4, wrong, key=key)
+    with pytest.raises(TypeError, match="`functions` must be a list of functions, got functions='"):
+        BiasedConcept.sample(4, wrong, 1, key=key)
+    with pytest.raises(TypeError, match="`functions` must be a list of functions, got functions='"):
+        BiasedConcept.ridge(np.ones((1, 1)), wrong, np.eye(3)[:1])
+    with pytest.raises(ValueError, match="`functions` must be at least one function, got none"):
+        TwoLayerConcept.sample(4, [], key=key)
+    names = ("outer", "inner1", "inner2")
+    for k, name in enumerate(names):
+        lists: Any = [["sin"]] * 3
+        lists[k] = taylor_series("sin")
+        with pytest.raises(TypeError, match=f"`{name}` must be a list .* {name}=PowerSeries"):
+            ThreeLayerConcept.sample(4, *lists, key=key)
+        lists[k] = []
+        with pytest.raises(ValueError, match=f"`{name}` must be at least one function"):
+            ThreeLayerConcept.sample(4, *lists, key=key)
+    with pytest.raises(ValueError, match="`outputs` must be an integer >= 1, got outputs=0"):
+        TwoLayerConcept.sample(4, ["sin"], outputs=0, key=key)
+    with pytest.raises(ValueError, match="`outputs` must be an integer >= 1, got outputs=0"):
+        ThreeLayerConcept.sample(4, *[["sin"]] * 3, outputs=0, key=key)

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -68,3 +70,6 @@ def test_zero_and_bad_matrices_are_refused(no_shape_checker):
     delta = ThreeLayer(3, 4).init(key=jr.key(0))
     with pytest.raises(ValueError, match="`alpha` must be a positive number"):
         three_layer_regularizer(delta, lam_w=1.0, lam_v=1.0, alpha=0)
+    for name, bad in (("lam_w", -1.0), ("lam_v", math.nan)):
+        with pytest.raises(ValueError, match=f"`{name}` must be a number >= 0, got {name}={bad}"):
+            three_layer_regularizer(delta, **({"lam_w": 1.0, "lam_v": 1.0} | {name: bad}))

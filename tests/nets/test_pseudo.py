@@ -185,3 +185,29 @@ def test_networks_of_another_kind_are_named(getkey, no_shape_checker):
         signed_coupling(net, params, params, x, key=getkey())
     with pytest.raises(TypeError, match="`net` must be a ThreeLayer, got BiasedTwoLayer"):
         pseudo_terms(net, params, params, x, pattern)
+
+
+def test_parameters_and_movements_of_other_networks_are_named(getkey, no_shape_checker):
+    net, two = ThreeLayer(3, (4, 5)), BiasedTwoLayer(3, 4)
+    params, small = net.init(key=getkey()), two.init(key=getkey())
+    wide, x = ThreeLayer(3, (6, 5)).init(key=getkey()), jnp.ones((2, 3))
+    pattern = sign_pattern(net, params, x)
+    wrong: Any = small
+    with pytest.raises(TypeError, match=r"`params` must be of this network.*got BiasedTwoLayerPa"):
+        pseudo_output(net, wrong, x, pattern)
+    wrong = params
+    with pytest.raises(TypeError, match=r"`params` must be of this network.*got ThreeLayerParams"):
+        pseudo_output(two, wrong, x, sign_pattern(two, small, x))
+    with pytest.raises(ValueError, match=r"W of shape \(4, 3\), got params.W.shape=\(6, 3\)"):
+        pseudo_output(net, wide, x, pattern)
+    for use in (
+        lambda delta: pseudo_terms(net, params, delta, x, pattern),
+        lambda delta: signed_coupling(net, params, delta, x, key=getkey()),
+    ):
+        with pytest.raises(ValueError, match=r"`delta` must be .*got delta.W.shape=\(6, 3\)"):
+            use(wide)
+        with pytest.raises(TypeError, match="`delta` must be of this network, with arrays W, V"):
+            use(small)
+    hole = with_hidden(params, params.W, params.V.at[1, 0].set(jnp.nan))
+    with pytest.raises(ValueError, match=r"`delta.V` must be finite, got nan or inf in row 1"):
+        signed_coupling(net, params, hole, x, key=getkey())

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -111,3 +113,17 @@ def test_parameters_and_widths_that_do_not_fit_are_refused(getkey, no_shape_chec
     net = ThreeLayer(3, 4)
     with pytest.raises(ValueError, match=r"with V of shape \(4, 4\), got params.V.shape=\(5, 4\)"):
         net(ThreeLayer(3, (4, 5)).init(key=getkey()), jnp.ones((2, 3)))
+
+
+def test_widths_may_be_a_list_of_two():
+    assert ThreeLayer(4, [8, 6]) == ThreeLayer(4, (8, 6))
+    with pytest.raises(ValueError, match="`widths` must be one number or two"):
+        ThreeLayer(4, [8, 6, 2])
+
+
+def test_parameters_without_a_last_layer_are_not_split(no_shape_checker):
+    params: Any = {"W": 1.0}
+    with pytest.raises(TypeError, match=r"`params` must be of one of the learners.*got dict"):
+        partition(params, "hidden")
+    with pytest.raises(TypeError, match=r"`params` must be of one of the learners.*got dict"):
+        partition(params, "weights")

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import pytest
 from unlazy.errors import UnlazyWarning
 from unlazy.escape import three_layer_regularizer
 from unlazy.losses import pointwise
-from unlazy.nets import ThreeLayer, flip_first_layer
+from unlazy.nets import BiasedTwoLayer, ThreeLayer, flip_first_layer
 from unlazy.train import Draw, Movement, ThreeLayerObjective, three_layer_sgd
 
 
@@ -145,10 +147,11 @@ def test_objective_is_the_loss_at_the_signed_weights_plus_the_penalty(getkey):
         b2=params.b2,
         a=params.a,
     )
-    losses = np.sqrt(1 + (lam * np.asarray(net(ends, x)) - np.asarray(y)) ** 2) - 1
+    residuals = lam * np.asarray(net(ends, x)) - np.asarray(y)
+    losses = np.sqrt(1 + np.sum(residuals**2, axis=1)) - 1  # of the norm over outputs
     penalty = three_layer_regularizer(movement, lam_w=0.3, lam_v=0.4, scale=lam)
     value = objective(params, Movement(movement.W, movement.V), (x, y), draw, lam)
-    assert float(value) == pytest.approx(losses.sum(axis=1).mean() + float(penalty), rel=1e-5)
+    assert float(value) == pytest.approx(losses.mean() + float(penalty), rel=1e-5)
 
 
 def test_noise_has_the_stated_spread_and_can_be_switched_off(getkey):
@@ -248,3 +251,17 @@ def test_bad_requests_are_named(getkey, no_shape_checker):
             three_layer_sgd(net, params, (x, y), key=jr.key(0), **options)
     with pytest.raises(ValueError, match="`y` must have the shape of the network's outputs"):
         three_layer_sgd(net, params, (x, y[:, None]), key=jr.key(0))
+
+
+def test_labels_and_parameters_that_do_not_fit_are_named(getkey, no_shape_checker):
+    net, params, (x, y) = small(getkey)
+    for labels in (y, (y > 0).astype(y.dtype)):
+        with pytest.raises(ValueError, match="`y` must hold labels of plus and minus 1"):
+            three_layer_sgd(net, params, (x, labels), loss="logistic", key=jr.key(0))
+    with pytest.raises(ValueError, match=r"with W of shape \(6, 3\), got params.W.shape=\(7, 3\)"):
+        three_layer_sgd(net, ThreeLayer(3, (7, 5)).init(key=getkey()), (x, y), key=jr.key(0))
+    other: Any = BiasedTwoLayer(3, 6)
+    with pytest.raises(TypeError, match="got BiasedTwoLayerParams, which has no b1"):
+        three_layer_sgd(net, other.init(key=getkey()), (x, y), key=jr.key(0))
+    with pytest.raises(TypeError, match="`net` must be a ThreeLayer, got BiasedTwoLayer"):
+        three_layer_sgd(other, params, (x, y), key=jr.key(0))

@@ -17,6 +17,7 @@ class TwoLayerRates(eqx.Module):
     log10_c_eps: float  # the width is a polynomial in it
     log10_c_s: float
     admissible: bool  # whether epsilon is as small as the theorem assumes
+    reason: str | None = None  # why one is infinite
 
 
 class ThreeLayerRates(eqx.Module):
@@ -25,6 +26,7 @@ class ThreeLayerRates(eqx.Module):
     log10_epsilon: float  # the accuracy at which the complexities are taken
     log10_C0: float
     log10_samples: float  # of the second variant, with random signs
+    reason: str | None = None  # why one is infinite
 
     def log10_samples_first(self, m: int, M: int | float) -> float:
         r"""The first variant: $N \ge M m^{3/2}$, M a polynomial in $C_0$ and $1/\varepsilon_0$."""
@@ -70,6 +72,7 @@ def two_layer_rates(
         log10_c_eps=complexity.log10_c_eps,
         log10_c_s=complexity.log10_c_s,
         admissible=math.log10(epsilon) < -size,
+        reason=complexity.reason,
     )
 
 
@@ -93,7 +96,8 @@ def three_layer_rates(
         constant: $C^*$ of `function_complexity`.
 
     Raises:
-        ValueError: `epsilon` is not in (0, 1), or a series does not settle at the radius asked for.
+        ValueError: `epsilon` is not in (0, 1), a series of $C_s$ diverges at the radius asked for
+            or does not settle, or $\varepsilon$ is too small for a float.
 
     Example:
         >>> from unlazy.data import target
@@ -107,6 +111,11 @@ def three_layer_rates(
     p1, p2, k = len(concept.outer), len(concept.inner1), _outputs(concept)
     log_eps = math.log10(epsilon) - _log(k, 1) - _log(p1, 1) - _log(p2, 2)
     log_eps -= start.log10_outer_c_s + 2 * start.inner.log10_c_s
+    if log_eps == -math.inf:
+        raise ValueError(
+            f"`concept` must have a finite C_s, got an infinite one: {start.reason}. Give a "
+            "polynomial in the place of that function, fitted by special.chebyshev_series."
+        )
     if log_eps < -300:
         raise ValueError(
             "`constant` must leave epsilon within the range of floats, got "
@@ -116,7 +125,8 @@ def three_layer_rates(
     # C_eps enters at the smaller epsilon, which the C_s alone have fixed.
     fine = concept.complexity(epsilon=10.0**log_eps, constant=constant)
     C0 = fine.log10_outer_c_eps + fine.inner.log10_c_eps + _log(p1, 1) + _log(p2, 0.5) + _log(k, 1)
-    return ThreeLayerRates(log_eps, C0, 2 * (_log(k, 1) + C0 - math.log10(epsilon)))
+    samples = 2 * (_log(k, 1) + C0 - math.log10(epsilon))
+    return ThreeLayerRates(log_eps, C0, samples, fine.reason)
 
 
 def _log(count: int, power: int | float) -> float:

@@ -6,16 +6,17 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from unlazy.bounds.numbers import Number, as_number
 from unlazy.data.concepts.functions import Function, as_series
 from unlazy.special import SeriesComplexity, series_complexity
 
 
 def function_complexity(
     *functions: Function | Float[np.ndarray, " q"],
-    radius: int | float = 1.0,
-    epsilon: float = 0.1,
-    constant: int | float = 2.0,
-    exponent: int | float = 1.0,
+    radius: Number = 1.0,
+    epsilon: Number = 0.1,
+    constant: Number = 2.0,
+    exponent: Number = 1.0,
 ) -> SeriesComplexity:
     r"""The complexities of a function with a power series; of several, the largest.
 
@@ -60,12 +61,13 @@ def function_complexity(
         >>> print(round(function_complexity("exp", constant=1e4).log10_c_eps))
         4343
     """
-    if not (isinstance(radius, int | float) and math.isfinite(radius) and radius >= 0):
-        raise ValueError(f"`radius` must be a number >= 0, got radius={radius!r}.")
+    R = as_number(radius, "radius", least=0)
+    options = {"epsilon": epsilon, "constant": constant, "exponent": exponent}
     series = [as_series(function) for function in functions]
     for one in series:
-        one.check_converges(float(radius))
-    log10_radius = math.log10(radius) if radius else -math.inf
+        one.check_converges(R)
     return series_complexity(
-        series, log10_radius=log10_radius, epsilon=epsilon, constant=constant, exponent=exponent
+        series,
+        log10_radius=math.log10(R) if R else -math.inf,
+        **{name: as_number(value, name) for name, value in options.items()},
     )

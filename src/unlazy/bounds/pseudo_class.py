@@ -12,6 +12,7 @@ from unlazy.bounds.patterns import Inputs, check_network
 from unlazy.bounds.rademacher import RademacherEstimate, estimate
 from unlazy.checks import check_count, check_finite, check_key, check_positive
 from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
+from unlazy.nets.checking import check_kind
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 _ENTRIES = 2**23  # held at a time in the batch of first-layer neurons
@@ -60,6 +61,7 @@ def rademacher_pseudo_two_layer_supremum(
         operation: work on `np.asarray(result.dW)`.
 
     Raises:
+        TypeError: `params0` are of another network.
         ValueError: shapes do not fit, an entry is not finite, or `tau` is not positive.
 
     Example:
@@ -151,6 +153,7 @@ def rademacher_pseudo_three_layer_supremum(
         operation: work on `np.asarray(result.dW)`.
 
     Raises:
+        TypeError: `params0` are of another network.
         ValueError: shapes do not fit, an entry is not finite, or a radius is not positive.
 
     Example:
@@ -240,6 +243,7 @@ class _ThreeLayer(eqx.Module):
 
 
 def _two_layer(params: BiasedTwoLayerParams, x: Inputs) -> _TwoLayer:
+    check_kind(params, BiasedTwoLayerParams, name="params0")
     check_network(params.W, x)
     a = _one_output(params.a)
     z = _affine(x, params.W, params.b)
@@ -247,6 +251,7 @@ def _two_layer(params: BiasedTwoLayerParams, x: Inputs) -> _TwoLayer:
 
 
 def _three_layer(params: ThreeLayerParams, x: Inputs) -> _ThreeLayer:
+    check_kind(params, ThreeLayerParams, name="params0")
     check_network(params.W, x)
     a = _one_output(params.a)
     first = _affine(x, params.W, params.b1)

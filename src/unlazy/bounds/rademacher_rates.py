@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 import equinox as eqx
+import numpy as np
 
 from unlazy.bounds.confidence import check_delta
+from unlazy.bounds.numbers import as_number
 from unlazy.checks import check_count, check_name, check_positive
 
 
@@ -83,7 +85,8 @@ def rademacher_relu_layer(
         n: number of samples, for free weights.
 
     Raises:
-        ValueError: not exactly one of `l1_norm` and `free` is given, or `n` is missing.
+        ValueError: not exactly one of `l1_norm` and `free` is given, `n` is missing, or a number is
+            negative or not finite.
 
     Example:
         >>> rademacher_relu_layer([0.1, 0.2], l1_norm=3.0)
@@ -95,12 +98,14 @@ def rademacher_relu_layer(
         raise ValueError(
             f"`l1_norm` must be given, or else `free`, got l1_norm={l1_norm} and free={free}."
         )
-    if l1_norm is not None:
-        return 2 * float(l1_norm) * max(rates)
-    assert free is not None
+    sizes = [as_number(rate, "rates", least=0) for rate in rates]
+    if free is None:
+        return 2 * as_number(l1_norm, "l1_norm", least=0) * max(sizes)
     check_count(n, "n")
-    B, D, R = free
-    return 2 * D * sum(rates) + B * R * math.sqrt(math.log(len(rates)) / (n or 1))
+    if np.shape(free) != (3,):
+        raise ValueError(f"`free` must be three numbers, (B, D, R), got free={free!r}.")
+    B, D, R = (as_number(value, "free", least=0) for value in free)
+    return 2 * D * sum(sizes) + B * R * math.sqrt(math.log(len(sizes)) / (n or 1))
 
 
 def rademacher_two_layer_rate(
@@ -159,7 +164,7 @@ def rademacher_three_layer_rate(
         variant: 1 or 2.
 
     Raises:
-        ValueError: a number is not positive, or `variant` is not 1 or 2.
+        ValueError: a number is not positive, `widths` are not two, or `variant` is not 1 or 2.
 
     Example:
         >>> rate = rademacher_three_layer_rate(100, (16, 25), tau_w=0.1, tau_v=1.0)
@@ -167,6 +172,8 @@ def rademacher_three_layer_rate(
         0.1
     """
     check_count(n, "n")
+    if np.shape(widths) != (2,):
+        raise ValueError(f"`widths` must be two numbers, (m1, m2), got widths={widths!r}.")
     for width in widths:
         check_count(width, "widths")
     check_positive(tau_w, "tau_w")
@@ -202,13 +209,15 @@ def generalization_gap(
         bound: b.
 
     Raises:
-        ValueError: a number is not positive, or `delta` not in (0, 1).
+        ValueError: `rademacher` is negative or not finite, another number not positive, or `delta`
+            not in (0, 1).
 
     Example:
         >>> print(round(generalization_gap(0.1, 1000, delta=0.1), 4))
         0.2387
     """
+    complexity = as_number(rademacher, "rademacher", least=0)
     check_count(n, "n")
     check_delta(delta)
     check_positive(bound, "bound")
-    return 2 * float(rademacher) + float(bound) * math.sqrt(math.log(2 / delta) / (2 * n))
+    return 2 * complexity + float(bound) * math.sqrt(math.log(2 / delta) / (2 * n))

@@ -80,11 +80,36 @@ class IndicatorFunction(eqx.Module):
         reach = float(np.max(self.limits[1:], initial=1.0))
         reach = min(reach, 1e6) if np.isfinite(reach) else 1.0
         a = np.linspace(-reach, reach, 1601)
-        edges = [edge for i in range(1, self.degree + 1) for edge in indicator_window(i)]
-        constant = self.method in ("bias-free", "centered")  # in b
-        b = [0.0] if constant else np.unique([*np.linspace(-8, 8, 321), *edges])
-        H, beta = self._polynomials(a), self._windows(np.asarray(b, np.float64))
+        H, beta = self._polynomials(a), self._windows(self._biases())
         return float(np.max(np.abs((self.factors[:, None] * H).T @ beta)))
+
+    @property
+    def lipschitz(self) -> float:
+        r"""The largest slope in a, $|\partial h/\partial a|$, on a fine grid of both variables.
+
+        Infinite without truncation, unless h is linear in a. By $h_i' = \sqrt i\, h_{i-1}$ where
+        a is not clipped, and zero where it is.
+        """
+        degrees, limits = np.arange(1, self.degree + 1), self.limits[1:]
+        if self.degree == 0:
+            return 0.0
+        if not np.isfinite(limits[1:]).all() and np.any(self.factors[2:]):
+            return math.inf
+        ends = np.minimum(limits[np.isfinite(limits)], 1e6)
+        reach = float(np.max(ends, initial=1.0))
+        # The slope jumps where a degree is clipped, from its largest value as a rule.
+        a = np.unique([*np.linspace(-reach, reach, 1601), *ends, *(-ends)])
+        slopes = np.sqrt(degrees)[:, None] * hermite(a, self.degree - 1)
+        slopes = np.where(np.abs(a) <= limits[:, None], slopes, 0.0)
+        beta = self._windows(self._biases())[1:]
+        return float(np.max(np.abs((self.factors[1:, None] * slopes).T @ beta)))
+
+    def _biases(self) -> np.ndarray:
+        """A fine grid of b, with the ends of every window; one point if h does not depend on b."""
+        if self.method in ("bias-free", "centered"):
+            return np.zeros(1)
+        edges = [edge for i in range(1, self.degree + 1) for edge in indicator_window(i)]
+        return np.unique([*np.linspace(-8, 8, 321), *edges])
 
     def _polynomials(self, a: np.ndarray) -> np.ndarray:
         least = np.min(self.limits)

@@ -11,10 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.bounds.patterns import check_unit_rows
 from unlazy.checks import check_finite, check_inputs, check_positive
 from unlazy.construct.indicator import IndicatorFunction
 from unlazy.construct.intervals import interval_partition, partition_signs
+from unlazy.data.concepts.functions import unit_rows
 from unlazy.nets import ThreeLayerParams
+from unlazy.nets.checking import check_kind
 
 _ENTRIES = 2**22  # of V0 at a time
 _HIGHEST = jax.lax.Precision.HIGHEST
@@ -82,8 +85,10 @@ def random_information(
         last: $x_d$, the last coordinate of every input.
 
     Raises:
-        ValueError: shapes do not fit, an h is not bounded, a direction touches the last
-            coordinate, or the points have another last coordinate.
+        TypeError: `start` is of another network.
+        ValueError: shapes do not fit, there are more functions than first-layer neurons, an h is
+            not bounded, a direction is not of unit norm or touches the last coordinate, or the
+            points are not of unit norm or have another last coordinate.
 
     Example:
         >>> import unlazy as ul
@@ -158,6 +163,7 @@ def _group(V: Array, edges, both: Array, S: Array, root: Array) -> tuple[Array, 
 
 
 def _checked_first(start, indicators, w, last: float) -> _First:
+    check_kind(start, ThreeLayerParams, ThreeLayerStart, name="start")
     W, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
     w = np.asarray(w, np.float64)
     check_finite(W, "start.W")
@@ -167,6 +173,12 @@ def _checked_first(start, indicators, w, last: float) -> _First:
             f"`w` must have shape ({len(indicators)}, {W.shape[1]}), one row for each of "
             f"indicators, got w.shape={w.shape}."
         )
+    if len(indicators) > len(W):  # a function without neurons has no share of them
+        raise ValueError(
+            f"`indicators` must be at most {len(W)}, one for each first-layer neuron, "
+            f"got {len(indicators)}. Use a wider network."
+        )
+    w = unit_rows(w, "w")
     if np.max(np.abs(w[:, -1])) > 1e-6:
         raise ValueError(
             "`w` must have rows orthogonal to the last coordinate, "
@@ -193,4 +205,5 @@ def _checked_points(x, d: int, last: float) -> np.ndarray:
             f"got x.shape={rows.shape} and a last column from {rows[:, -1].min():.6g} to "
             f"{rows[:, -1].max():.6g}. Pad the inputs."
         )
+    check_unit_rows(rows, tolerance=1e-3)  # an error far below that of any width
     return rows

@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.special import ndtr, ndtri
 
+from unlazy.checks import as_array
+
 _HALVINGS = 80  # of the interval in which l is sought
 
 
@@ -36,6 +38,12 @@ class IntervalPartition(eqx.Module):
 
     def signs(self, g: Float[Array | np.ndarray, "*shape n"]) -> Any:
         """The signs at `g`, whose last axis goes with y: -1, 0 or 1, NumPy or JAX as `g` is."""
+        g = as_array(g)
+        if g.shape[-1:] != self.y.shape:
+            raise ValueError(
+                f"`g` must have a last axis of {len(self.y)}, one entry for each y, "
+                f"got g.shape={g.shape}."
+            )
         xp = jnp if isinstance(g, jax.Array) else np
         one = tuple(xp.asarray(edge, g.dtype) for edge in self._thresholds())
         return partition_signs(xp, g, *one)
@@ -86,9 +94,10 @@ def interval_partition(y: Float[Array | np.ndarray, " n"], tau: float = 0.01) ->
     """
     y = np.asarray(y, np.float64)
     if y.ndim != 1 or not (np.abs(y) <= 1).all():
-        raise ValueError("`y` must be a vector with entries in [-1, 1].")
-    if not 0 < tau <= 0.6:
-        raise ValueError(f"`tau` must be in (0, 0.6], got tau={tau}.")
+        size = f"{np.max(np.abs(y)):.6g} in size" if y.ndim == 1 else f"shape {y.shape}"
+        raise ValueError(f"`y` must be a vector with entries in [-1, 1], got {size}.")
+    if not (isinstance(tau, int | float | np.number) and 0 < tau <= 0.6):
+        raise ValueError(f"`tau` must be in (0, 0.6], got tau={tau!r}.")
     t = np.abs(y)
     low = _lower_end(t, tau)
     apart = low >= 0

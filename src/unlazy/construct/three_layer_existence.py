@@ -21,6 +21,7 @@ from unlazy.construct.information import (
 )
 from unlazy.data import ThreeLayerConcept
 from unlazy.nets import ThreeLayerParams
+from unlazy.nets.checking import check_kind
 from unlazy.special import PowerSeries
 
 
@@ -28,7 +29,8 @@ class ThreeLayerWeights(eqx.Module):
     r"""Movements whose three-layer pseudo network is the target, up to the widths.
 
     V* has rank p1 and is kept as $\sum_t \text{left}_t\, \text{right}_t^\top$; `dense_V` forms it.
-    W* moves the last coordinate only. Arrays are float64. Without points the errors are nan.
+    W* moves the last coordinate only. Arrays are float64. Without points the errors are nan, and so
+    is the correlation where outputs or target do not vary, as at a single point.
     """
 
     dW: Float64[Array, "m1 d"]
@@ -96,8 +98,10 @@ def three_layer_weights(
         key: for the signs.
 
     Raises:
+        TypeError: `start` is of another network, or `concept` of another class.
         ValueError: shapes do not fit, the concept is of the generalised class, a direction of its
-            `w1` touches the last coordinate, or the points have another last coordinate.
+            `w1` touches the last coordinate, or the points are not of unit norm or have another
+            last coordinate.
 
     Example:
         >>> import unlazy as ul
@@ -112,7 +116,8 @@ def three_layer_weights(
     check_key(key)
     check_name(variance, ["reduced", "paper"], "variance")
     a = _checked(start, concept)
-    first = first or [_bounded(phi, limit) for phi in concept.inner1]
+    if first is None:
+        first = [_bounded(phi, limit) for phi in concept.inner1]
     info = random_information(start, first, concept.w1, x, tau=tau, last=last)
     left = _left(info, concept, a, np.asarray(start.b2, np.float64), method, variance)
     W0, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
@@ -183,7 +188,7 @@ def _report(dW, left, right, balance, info, outputs, concept, x) -> ThreeLayerWe
         target = concept(np.asarray(x, np.float64))
         error = outputs - target
         worst, rms = float(np.max(np.abs(error))), float(np.sqrt(np.mean(error**2)))
-        correlation = float(np.corrcoef(outputs.ravel(), target.ravel())[0, 1])
+        correlation = _correlation(outputs.ravel(), target.ravel())
     with jax.enable_x64(True):
         return ThreeLayerWeights(
             *(jnp.asarray(dW), left, right, float(balance)),
@@ -197,9 +202,17 @@ def _report(dW, left, right, balance, info, outputs, concept, x) -> ThreeLayerWe
         )
 
 
+def _correlation(first: Float64[np.ndarray, " n"], second: Float64[np.ndarray, " n"]) -> float:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return math.nan
+    return float(np.corrcoef(first, second)[0, 1])
+
+
 def _checked(
     start: ThreeLayerParams | ThreeLayerStart, concept: ThreeLayerConcept
 ) -> Float64[np.ndarray, "k m2"]:
+    check_kind(start, ThreeLayerParams, ThreeLayerStart, name="start")
+    check_kind(concept, ThreeLayerConcept, name="concept")
     a = np.atleast_2d(np.asarray(start.a, np.float64))
     k, d = np.atleast_2d(concept.a).shape[0], concept.w1.shape[1]
     if np.shape(start.W)[1] != d or a.shape != (k, np.shape(start.b2)[0]):

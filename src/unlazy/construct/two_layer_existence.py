@@ -9,14 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
+from scipy.special import chdtr, chdtrc
 
-from unlazy.bounds.patterns import Inputs
+from unlazy.bounds.patterns import Inputs, check_unit_rows
 from unlazy.checks import check_finite, check_inputs, check_positive
 from unlazy.construct.indicator import IndicatorFunction, Method, indicator_function
 from unlazy.data import TwoLayerConcept
 from unlazy.nets import BiasedTwoLayerParams
+from unlazy.nets.checking import check_kind, check_rows
 
 _ENTRIES = 2**24  # of the masks held at a time
+_FALSE_ALARM = 1e-9  # with which output weights of the scale given are refused
 
 
 class TwoLayerWeights(eqx.Module):
@@ -59,12 +62,15 @@ def two_layer_weights(
         params0: the start, of `nets.BiasedTwoLayer` with init="learner"; outputs as the concept's.
         concept: the target.
         x: points of unit norm where the error is measured.
-        output_scale: $\varepsilon_a$, the init_scale of the network.
+        output_scale: $\varepsilon_a$, the init_scale of the network. Refused where the mean square
+            of the output weights contradicts it: for Gaussian ones with probability 1e-9.
         method: of `indicator_function`.
         indicators: the $h^{(i)}$ themselves, one a function of the concept.
 
     Raises:
-        ValueError: shapes do not fit, or an entry is not finite.
+        TypeError: `params0` are of another network, or `concept` is of another class.
+        ValueError: shapes do not fit, an entry is not finite, a point is not of unit norm, or
+            `output_scale` is not that of `params0`.
 
     Example:
         >>> import unlazy as ul
@@ -77,7 +83,11 @@ def two_layer_weights(
     """
     check_positive(output_scale, "output_scale")
     W0, b, a = _checked(params0, concept)
-    hs = indicators or [indicator_function(phi, method=method) for phi in concept.functions]
+    _check_scale(a, float(output_scale))
+    rows = None if x is None else _checked_points(x, W0.shape[1])
+    hs = indicators
+    if hs is None:
+        hs = [indicator_function(phi, method=method) for phi in concept.functions]
     if len(hs) != len(concept.functions):
         raise ValueError(
             f"`indicators` must be {len(concept.functions)}, one a function, got {len(hs)}."
@@ -92,10 +102,8 @@ def two_layer_weights(
     with jax.enable_x64(True):
         movement = jnp.asarray(dW)
     sizes = (movement, float(np.max(lengths)), float(np.linalg.norm(lengths)), energies)
-    if x is None:
+    if rows is None:
         return TwoLayerWeights(*sizes, np.zeros((0, *concept.a.shape[:-1])), math.nan, math.nan)
-    check_inputs(x)
-    rows = np.asarray(x, np.float64)
     outputs = _pseudo_output(W0, b, a, dW, rows).reshape(len(rows), *concept.a.shape[:-1])
     error = outputs - concept(rows)
     rms = float(np.sqrt(np.mean(error**2)))
@@ -114,6 +122,8 @@ def _pseudo_output(W0, b, a, dW, x: np.ndarray) -> Float64[np.ndarray, "n k"]:
 def _checked(
     params0: BiasedTwoLayerParams, concept: TwoLayerConcept
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    check_kind(params0, BiasedTwoLayerParams, name="params0")
+    check_kind(concept, TwoLayerConcept, name="concept")
     W0, b = np.asarray(params0.W, np.float64), np.asarray(params0.b, np.float64)
     a = np.atleast_2d(np.asarray(params0.a, np.float64))
     outputs = np.atleast_2d(concept.a).shape[0]
@@ -125,3 +135,21 @@ def _checked(
     for name, value in [("W", W0), ("b", b), ("a", a)]:
         check_finite(value, f"params0.{name}")
     return W0, b, a
+
+
+def _check_scale(a: Float64[np.ndarray, "k m"], scale: float) -> None:
+    """Raise where Gaussian weights of that scale would hardly have this mean square."""
+    total = float(np.sum((a / scale) ** 2))  # chi-squared with one degree of freedom an entry
+    if 2 * min(chdtr(a.size, total), chdtrc(a.size, total)) < _FALSE_ALARM:
+        raise ValueError(
+            "`output_scale` must be the scale of the output weights of `params0`, got "
+            f"output_scale={scale:g} for weights of root mean square "
+            f"{np.sqrt(np.mean(a**2)):.6g}. Pass the init_scale of the network."
+        )
+
+
+def _checked_points(x: Inputs, inputs: int) -> Float64[np.ndarray, "n d"]:
+    check_inputs(x)
+    check_rows(np.asarray(x), inputs)
+    check_unit_rows(x, tolerance=1e-3)  # an error far below that of any width
+    return np.asarray(x, np.float64)

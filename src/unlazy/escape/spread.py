@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_finite
+from unlazy.checks import check_finite, is_known
 from unlazy.nets import ThreeLayerParams
 
 Matrix = Float[Array | np.ndarray, "m d"]
@@ -65,6 +65,9 @@ def three_layer_regularizer(
         alpha: positive.
         scale: $\lambda$, the multiplier of the network.
 
+    Raises:
+        ValueError: `alpha` is not positive, or another number is negative or not finite.
+
     Example:
         >>> import jax.random as jr
         >>> from unlazy.nets import ThreeLayer
@@ -74,6 +77,9 @@ def three_layer_regularizer(
     """
     if not (math.isfinite(alpha) and alpha > 0):
         raise ValueError(f"`alpha` must be a positive number, got alpha={alpha}.")
+    for name, value in {"lam_w": lam_w, "lam_v": lam_v}.items():
+        if is_known(value) and not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"`{name}` must be a number >= 0, got {name}={value}.")
     rows = jnp.sum(delta.W**2, axis=1)
     power = 1 + alpha / 2
     first = jnp.sum(rows**2 if power == 2 else rows**power)

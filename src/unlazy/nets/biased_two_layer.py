@@ -102,6 +102,11 @@ class BiasedTwoLayer(eqx.Module):
         """The shape of the output weights, (m,) or (k, m)."""
         return (self.width,) if self.outputs is None else (self.outputs, self.width)
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every array of the parameters."""
+        return {"W": (self.width, self.inputs), "b": (self.width,), "a": self.output_shape}
+
     def __call__(
         self, params: BiasedTwoLayerParams, x: Float[Array, "n d"]
     ) -> Float[Array, "n *c"]:
@@ -111,7 +116,7 @@ class BiasedTwoLayer(eqx.Module):
     def hidden(self, params: BiasedTwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
         """The inputs to the hidden neurons, with their biases."""
         check_rows(x, self.inputs)
-        check_owner(params, {"W": (self.width, self.inputs), "a": self.output_shape})
+        check_owner(params, self.shapes)
         return jnp.asarray(x) @ params.W.T + params.b[None, :]
 
 

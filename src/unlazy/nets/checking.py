@@ -17,11 +17,11 @@ def as_activation(value: str | Activation) -> Activation:
         raise UnknownNameError(str(error).replace("name", "activation", 2)) from None
 
 
-def check_network(net: object, *kinds: type) -> None:
-    """Raise unless `net` is one of these kinds of networks."""
-    if not isinstance(net, kinds):
+def check_kind(value: object, *kinds: type, name: str = "net") -> None:
+    """Raise unless this network, or these parameters, are of one of these kinds."""
+    if not isinstance(value, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"`net` must be a {names}, got {type(net).__name__}.")
+        raise TypeError(f"`{name}` must be a {names}, got {type(value).__name__}.")
 
 
 def check_rows(x: Array | np.ndarray, inputs: int) -> None:
@@ -32,12 +32,19 @@ def check_rows(x: Array | np.ndarray, inputs: int) -> None:
         )
 
 
-def check_owner(params: object, shapes: dict[str, tuple[int, ...]]) -> None:
+def check_owner(
+    params: object, shapes: dict[str, tuple[int, ...]], argument: str = "params"
+) -> None:
     """Raise unless the named arrays of `params` have the shapes of this network's."""
     for name, shape in shapes.items():
+        if not hasattr(params, name):
+            raise TypeError(
+                f"`{argument}` must be of this network, with arrays {', '.join(shapes)}, "
+                f"got {type(params).__name__}, which has no {name}."
+            )
         found = jnp.shape(getattr(params, name))
         if found != shape:
             raise ValueError(
-                f"`params` must be of this network, with {name} of shape {shape}, "
-                f"got params.{name}.shape={found}."
+                f"`{argument}` must be of this network, with {name} of shape {shape}, "
+                f"got {argument}.{name}.shape={found}."
             )

@@ -10,9 +10,9 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key
-from unlazy.nets.checking import check_network
-from unlazy.nets.pseudo import pseudo_output
+from unlazy.checks import check_count, check_finite, check_key
+from unlazy.nets.checking import check_kind, check_owner, check_rows
+from unlazy.nets.pseudo import check_movement, pseudo_output
 from unlazy.nets.sign_patterns import sign_pattern
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 
@@ -84,7 +84,8 @@ def signed_coupling(
         key: for the signs.
 
     Raises:
-        TypeError: another network, such as `BiasedTwoLayer`.
+        TypeError: another network, such as `BiasedTwoLayer`, or the parameters of another.
+        ValueError: `params`, `delta` or `x` are of other sizes, or `delta` is not finite.
 
     Example:
         >>> net = ThreeLayer(inputs=2, widths=8)
@@ -93,7 +94,12 @@ def signed_coupling(
         >>> signed_coupling(net, params, zero, jnp.eye(2), key=jr.key(1)).error
         0.0
     """
-    check_network(net, ThreeLayer)
+    check_kind(net, ThreeLayer)
+    check_rows(x, net.inputs)
+    check_owner(params, net.shapes)
+    check_movement(net, delta)
+    check_finite(delta.W, "delta.W")
+    check_finite(delta.V, "delta.V")
     check_count(draws, "draws")
     check_key(key)
     ones = jnp.ones(net.widths[0], params.W.dtype)

@@ -48,6 +48,7 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
             uses.
 
     Raises:
+        TypeError: `params` do not say which is their last layer.
         ValueError: "last" for a `ResNet3` in bottleneck form, whose output weights are also in the
             hidden layers.
 
@@ -61,6 +62,11 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
     check_name(trained, TRAINED, "trained")
     if trained == "all":
         return eqx.partition(params, True)
+    if not isinstance(params, LayeredParams):
+        raise TypeError(
+            "`params` must be of one of the learners, which know their last layer, got "
+            f"{type(params).__name__}. Split other parameters with equinox.partition."
+        )
     if trained == "weights" and isinstance(params, BiasedParams):
         return eqx.partition(params, params.is_weight())
     if trained == "last" and getattr(params, "last_is_shared", False):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from unlazy.nets.biased_two_layer import BiasedTwoLayer, BiasedTwoLayerParams
-from unlazy.nets.checking import check_network, check_rows
+from unlazy.nets.checking import check_kind, check_owner, check_rows
 from unlazy.nets.sign_patterns import SignPattern, check_relu
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 
@@ -49,8 +49,8 @@ def pseudo_output(
         The outputs in the dtype of the parameters, differentiable in them.
 
     Raises:
-        TypeError: another network, such as `ResNet3`.
-        ValueError: the activation is not ReLU, or `pattern` is of other inputs or another network.
+        TypeError: another network, such as `ResNet3`, or the parameters of another.
+        ValueError: the activation is not ReLU, or `params` or `pattern` are of other sizes.
 
     Example:
         >>> import jax
@@ -61,9 +61,10 @@ def pseudo_output(
         >>> bool(jnp.allclose(g, net(params, x)))
         True
     """
-    check_network(net, BiasedTwoLayer, ThreeLayer)
+    check_kind(net, BiasedTwoLayer, ThreeLayer)
     check_relu(net)
     check_rows(x, net.inputs)
+    check_owner(params, net.shapes)
     depth = 1 if isinstance(net, BiasedTwoLayer) else 2
     kept = _checked_biases(biases, depth)
     widths = (net.width,) if isinstance(net, BiasedTwoLayer) else net.widths
@@ -118,9 +119,21 @@ def pseudo_terms(
         pattern: the signs, at any weights.
 
     Raises:
-        TypeError: another network.
+        TypeError: another network, or the parameters of another.
+        ValueError: `params`, `delta` or `pattern` are of other sizes.
+
+    Example:
+        >>> import jax
+        >>> from unlazy.nets import sign_pattern
+        >>> net = ThreeLayer(inputs=2, widths=8)
+        >>> params, delta = (net.init(key=jax.random.key(seed)) for seed in (0, 1))
+        >>> pattern = sign_pattern(net, params, jnp.eye(2))
+        >>> parts = pseudo_terms(net, params, delta, jnp.eye(2), pattern)
+        >>> bool(jnp.allclose(parts.constant, net(params, jnp.eye(2))))
+        True
     """
-    check_network(net, ThreeLayer)
+    check_kind(net, ThreeLayer)
+    check_movement(net, delta)
     still, moved = (params.W, params.V), (delta.W, delta.V)
 
     def at(W: Array, V: Array, biases: int) -> Float[Array, "n *c"]:
@@ -133,6 +146,11 @@ def pseudo_terms(
         cross_W=at(moved[0], still[1], 0),
         quadratic=at(*moved, 0),
     )
+
+
+def check_movement(net: ThreeLayer, delta: ThreeLayerParams) -> None:
+    """Raise unless `W` and `V` of `delta` are of this network; its other parts may be None."""
+    check_owner(delta, {name: net.shapes[name] for name in ("W", "V")}, "delta")
 
 
 class _Layer(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int
 
 from unlazy.nets.biased_two_layer import BiasedTwoLayer, BiasedTwoLayerParams
-from unlazy.nets.checking import check_network
+from unlazy.nets.checking import check_kind
 from unlazy.nets.resnet3 import ResNet3, ResNet3Params
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 
@@ -45,7 +45,7 @@ def sign_pattern(
         >>> print(sign_pattern(net, params, jnp.ones((1, 1))).layers[0])
         [[ True False]]
     """
-    check_network(net, BiasedTwoLayer, ThreeLayer, ResNet3)
+    check_kind(net, BiasedTwoLayer, ThreeLayer, ResNet3)
     check_relu(net)
     hidden = net.hidden(params, x)  # pyright: ignore[reportArgumentType]  # checked by the network
     layers = hidden if isinstance(hidden, tuple) else (hidden,)

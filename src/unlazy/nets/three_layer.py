@@ -84,7 +84,7 @@ class ThreeLayer(eqx.Module):
     def __init__(
         self,
         inputs: int,
-        widths: int | tuple[int, int],
+        widths: int | tuple[int, int] | list[int],
         outputs: int | None = None,
         activation: str | Activation = "relu",
         init: str = "learner",
@@ -122,6 +122,13 @@ class ThreeLayer(eqx.Module):
         last = self.widths[1]
         return (last,) if self.outputs is None else (self.outputs, last)
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every array of the parameters."""
+        m1, m2 = self.widths
+        hidden = {"W": (m1, self.inputs), "b1": (m1,), "V": (m2, m1), "b2": (m2,)}
+        return hidden | {"a": self.output_shape}
+
     def __call__(self, params: ThreeLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n *c"]:
         """The outputs at the rows of `x`."""
         outputs = self.activation(self.hidden(params, x).second) @ params.a.T
@@ -130,14 +137,13 @@ class ThreeLayer(eqx.Module):
     def hidden(self, params: ThreeLayerParams, x: Float[Array, "n d"]) -> HiddenLayers:
         """The inputs to the neurons of both hidden layers."""
         check_rows(x, self.inputs)
-        m1, m2 = self.widths
-        check_owner(params, {"W": (m1, self.inputs), "V": (m2, m1), "a": self.output_shape})
+        check_owner(params, self.shapes)
         first = jnp.asarray(x) @ params.W.T + params.b1[None, :]
         return HiddenLayers(first, self.activation(first) @ params.V.T + params.b2[None, :])
 
 
-def _as_widths(widths: int | tuple[int, int]) -> tuple[int, int]:
-    pair = widths if isinstance(widths, tuple) else (widths, widths)
+def _as_widths(widths: int | tuple[int, int] | list[int]) -> tuple[int, int]:
+    pair = widths if isinstance(widths, tuple | list) else (widths, widths)
     if len(pair) != 2:
         raise ValueError(f"`widths` must be one number or two, got widths={widths}.")
     for width in pair:

@@ -120,9 +120,9 @@ def log10_c_s(
     return max(one(function) for function in functions)
 
 
-def check_epsilon(epsilon: float, name: str = "epsilon") -> None:
+def check_epsilon(epsilon: float | np.number, name: str = "epsilon") -> None:
     """Raise unless `epsilon` is in (0, 1)."""
-    if not (isinstance(epsilon, int | float) and 0 < epsilon < 1):
+    if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon < 1):
         raise ValueError(f"`{name}` must be in (0, 1), got {name}={epsilon!r}.")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_inputs, check_labels
-from unlazy.losses import PointwiseLoss
+from unlazy.losses import PointwiseLoss, pointwise
 
 Data = tuple[Float[Array | np.ndarray, "n d"], Float[Array | np.ndarray, "n *c"]]
 
@@ -30,6 +30,15 @@ def check_learner_data(data: Data, outputs: tuple[int, ...], dtype: Any) -> tupl
 def mean_loss(
     loss: PointwiseLoss, outputs: Float[Array, "n *c"], y: Float[Array, "n *c"]
 ) -> Float[Array, ""]:
-    """The mean over samples of the loss, summed over the outputs of each."""
+    r"""The mean over samples of the loss of all outputs of each.
+
+    Pseudo-Huber is that of the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, which is 1-Lipschitz
+    in the k outputs together, and so what LG assumes; a sum over outputs would be so with
+    $\sqrt k$ only. Other losses are such sums.
+    """
+    several = outputs.ndim == 2 and outputs.shape[1] > 1
+    if several and loss == pointwise("pseudo-huber"):
+        squares = jnp.sum((outputs - y) ** 2, axis=1)
+        return jnp.mean(squares / (1 + jnp.sqrt(1 + squares)))  # not sqrt - 1, which cancels
     losses = loss(outputs, y)
     return jnp.mean(losses if losses.ndim == 1 else jnp.sum(losses, axis=1))

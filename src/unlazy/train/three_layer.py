@@ -15,8 +15,9 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key, check_positive
 from unlazy.errors import UnlazyWarning
-from unlazy.losses import PointwiseLoss
+from unlazy.losses import PointwiseLoss, check_targets
 from unlazy.nets import ThreeLayer, ThreeLayerParams
+from unlazy.nets.checking import check_kind, check_owner
 from unlazy.train.history import Outcome
 from unlazy.train.learner_data import Data, check_learner_data
 from unlazy.train.three_layer_objective import Movement, ThreeLayerObjective
@@ -97,7 +98,9 @@ def three_layer_sgd(
         params: its initialisation; biases and output weights are not trained.
         data: `(x, y)`, with y of shape (n,), or (n, k) for k outputs.
         variant: 2 with random signs, 1 without.
-        loss: a name for `losses.pointwise`, or a loss; summed over several outputs.
+        loss: a name for `losses.pointwise`, or a loss. For k > 1 outputs "pseudo-huber" is that of
+            the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, 1-Lipschitz as for one output; others
+            are summed over outputs, with a Lipschitz constant of $\sqrt k$ times their own.
         learning_rate: $\eta$.
         rounds: T.
         inner_steps: steps a round.
@@ -118,7 +121,9 @@ def three_layer_sgd(
         the start, without movement, if there was none.
 
     Raises:
-        ValueError: an option out of its range, data that do not fit, or a start that is not finite.
+        TypeError: another network, or the parameters of another.
+        ValueError: an option out of its range, data or parameters that do not fit, labels other
+            than plus and minus 1 for the logistic loss, or a start that is not finite.
 
     Example:
         >>> net = ThreeLayer(inputs=2, widths=8)
@@ -130,7 +135,10 @@ def three_layer_sgd(
         completed 0.98 (2,)
     """
     check_key(key)
+    check_kind(net, ThreeLayer)
+    check_owner(params, net.shapes)
     batch = check_learner_data(data, net.output_shape[:-1], params.W.dtype)
+    check_targets(loss, batch[1])
     for name, value in {"rounds": rounds, "inner_steps": inner_steps}.items():
         check_count(value, name)
     check_count(batch_size, "batch_size")

@@ -47,7 +47,9 @@ class ThreeLayerObjective:
     Args:
         net: the learner; its own multiplier applies on top of $\lambda$.
         variant: 1 without signs, 2 with.
-        loss: a name for `losses.pointwise`, or a loss; summed over several outputs.
+        loss: a name for `losses.pointwise`, or a loss. For k > 1 outputs "pseudo-huber" is that of
+            the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, 1-Lipschitz as for one output; others
+            are summed over outputs, with a Lipschitz constant of $\sqrt k$ times their own.
         sigma_w: $\sigma_w$; None for $m_1^{-0.99}$.
         sigma_v: $\sigma_v$; None for $m_2^{-0.51}$.
         lam_w: of the regulariser.

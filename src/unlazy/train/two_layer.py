@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_name, check_positive
-from unlazy.losses import PointwiseLoss, pointwise
+from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import BiasedTwoLayer, BiasedTwoLayerParams
+from unlazy.nets.checking import check_kind, check_owner
 from unlazy.train.history import History
 from unlazy.train.learner_data import Data, check_learner_data, mean_loss
 from unlazy.train.loop import Progress, Record, run_loop
@@ -120,15 +121,24 @@ def two_layer_sgd(
     iterates, so that a uniformly random one attains it in expectation; the average of the iterates
     does for a convex loss as far as the network is linear in the movement.
 
+    While $\|x\| \le 1$ no neuron moves far, whatever the data: for an L-Lipschitz loss of the k
+    outputs
+
+    $$\|W_t - W_0\|_{2,\infty} \le \eta\, t\, L \sqrt k\, \max_{r,i} |a_{r,i}|$$
+
+    with L = 1 for "pseudo-huber", and $L = \sqrt k$ for "logistic" and "log-cosh".
+
     Training runs in the dtype of `params`. Biases and output weights are not trained.
 
-    Source: LG-21, arXiv:1811.04918 Algorithm 1.
+    Source: LG-21, arXiv:1811.04918 Algorithm 1; the bound is LG-38, Lemma B.3.
 
     Args:
         net: the learner.
         params: its initialisation.
         data: `(x, y)`, with y of shape (n,), or (n, k) for k outputs.
-        loss: a name for `losses.pointwise`, or a loss; summed over several outputs.
+        loss: a name for `losses.pointwise`, or a loss. For k > 1 outputs "pseudo-huber" is that of
+            the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, 1-Lipschitz as for one output; others
+            are summed over outputs, with a Lipschitz constant of $\sqrt k$ times their own.
         learning_rate: $\eta$; None for $2/(\varepsilon_a m)$, with $\varepsilon_a$ the root mean
             square of the output weights.
         steps: T; None for 10 n.
@@ -143,7 +153,9 @@ def two_layer_sgd(
         The run, which has all three iterates.
 
     Raises:
-        ValueError: an option out of its range, or data that do not fit the network.
+        TypeError: another network, or the parameters of another.
+        ValueError: an option out of its range, data or parameters that do not fit the network, or
+            labels other than plus and minus 1 for the logistic loss.
 
     Example:
         >>> net = BiasedTwoLayer(inputs=2, width=16, init_scale=0.1)
@@ -153,9 +165,12 @@ def two_layer_sgd(
         True
     """
     check_key(key)
+    check_kind(net, BiasedTwoLayer)
+    check_owner(params, net.shapes)
     check_count(batch_size, "batch_size")
     check_name(iterate, ["random", "average", "last"], "iterate")
     x, y = check_learner_data(data, net.output_shape[:-1], params.W.dtype)
+    check_targets(loss, y)
     steps = 10 * x.shape[0] if steps is None else steps
     check_count(steps, "steps")
     rate = _default_rate(params) if learning_rate is None else learning_rate

@@ -15,7 +15,7 @@ from unlazy.data.concepts.functions import (
     Function,
     Inputs,
     Outputs,
-    as_series,
+    as_functions,
     checked_products,
     columns,
     forms,
@@ -103,16 +103,17 @@ class BiasedConcept(eqx.Module):
             ValueError: `a`, `functions` and `w` are not as many, or all functions are zero.
         """
         a = np.atleast_2d(np.asarray(a, np.float64))
-        if not a.shape[-1] == len(functions) == np.shape(w)[0]:
+        series = as_functions(functions, "functions")
+        if not a.shape[-1] == len(series) == np.shape(w)[0]:
             raise ValueError(
                 "`functions` must be as many as the columns of `a` and the rows of `w`, got "
-                f"{len(functions)}, a.shape={a.shape} and w.shape={np.shape(w)}."
+                f"{len(series)}, a.shape={a.shape} and w.shape={np.shape(w)}."
             )
         padded = np.pad(unit_rows(w, "w"), ((0, 0), (0, 1)))
         last = np.eye(padded.shape[1])[-1]
         factors, parts, w1, w2 = [], [], [], []
-        for i, function in enumerate(functions):
-            odd, even = _split(as_series(function))
+        for i, function in enumerate(series):
+            odd, even = _split(function)
             # <w, x_a> is sqrt(2) times the argument, whence the factor of the even part.
             for part, times, factor in ((odd, last, 1.0), (even, padded[i], math.sqrt(0.5))):
                 if np.any(part):
@@ -132,7 +133,7 @@ class BiasedConcept(eqx.Module):
         check_count(inputs, "inputs")
         check_count(outputs, "outputs")
         check_key(key)
-        p = len(functions)
+        p = len(as_functions(functions, "functions"))
         key_a, key_1, key_2 = jr.split(key, 3)
         w1, w2 = (random_rows(p, inputs + 1, key=k) for k in (key_1, key_2))
         return cls(random_factors((outputs, p), key=key_a), functions, w1, w2)

@@ -51,6 +51,19 @@ def as_series(function: Function) -> PowerSeries:
     return taylor_series(function.name)
 
 
+def as_functions(functions: Sequence[Function], name: str) -> tuple[PowerSeries, ...]:
+    """The power series of a list of functions, one at least; `name` is what errors call it."""
+    if isinstance(functions, str | Activation | PowerSeries | ChebyshevSeries):
+        shown = repr(functions) if isinstance(functions, str) else type(functions).__name__
+        raise TypeError(
+            f"`{name}` must be a list of functions, got {name}={shown}. Put it into a list, "
+            "also if it is the only one."
+        )
+    if not len(functions):
+        raise ValueError(f"`{name}` must be at least one function, got none.")
+    return tuple(as_series(function) for function in functions)
+
+
 def _check_one_variable(function: Any) -> None:
     """Raise for a target or a concept, which has its complexity by itself."""
     for method in ("concept", "complexity"):
@@ -92,11 +105,7 @@ def checked_products(
     w2: Float[Array | np.ndarray, "p d"],
 ) -> Products:
     """The terms of a concept, checked to be as many functions as directions, of unit norm."""
-    terms = Products(
-        tuple(as_series(function) for function in functions),
-        unit_rows(w1, "w1"),
-        unit_rows(w2, "w2"),
-    )
+    terms = Products(as_functions(functions, "functions"), unit_rows(w1, "w1"), unit_rows(w2, "w2"))
     if len(terms.functions) != len(terms.w1) or terms.w1.shape != terms.w2.shape:
         raise ValueError(
             "`functions`, `w1` and `w2` must be as many, got "

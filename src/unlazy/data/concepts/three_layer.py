@@ -14,7 +14,7 @@ from unlazy.data.concepts.functions import (
     Function,
     Inputs,
     Outputs,
-    as_series,
+    as_functions,
     columns,
     forms,
     on_rows,
@@ -23,7 +23,7 @@ from unlazy.data.concepts.functions import (
 )
 from unlazy.data.concepts.two_layer import random_factors, random_rows
 from unlazy.special import PowerSeries, SeriesComplexity, series_complexity
-from unlazy.special.complexities import log10_c_eps, log10_c_s
+from unlazy.special.complexities import log10_c_eps, log10_c_s, power_of_ten
 
 Vectors = Float[Array | np.ndarray, "_ _"]
 
@@ -32,12 +32,14 @@ class ThreeLayerComplexity(eqx.Module):
     r"""The complexities of a three-layer concept, as decimal logarithms.
 
     `inner` holds those of the inner functions at radius 1. The outer ones are taken at the radii
-    that the theorems ask for, which are complexities of the inner functions themselves.
+    that the theorems ask for, which are complexities of the inner functions themselves. `reason`
+    says why one is infinite.
     """
 
     inner: SeriesComplexity
     log10_outer_c_eps: float  # C_eps(Phi, sqrt(p2) C_eps(phi, 1))
     log10_outer_c_s: float  # C_s(Phi, p2 C_s(phi, 1))
+    reason: str | None = None
 
 
 class ThreeLayerConcept(eqx.Module):
@@ -101,9 +103,9 @@ class ThreeLayerConcept(eqx.Module):
         w3: Vectors | None = None,
         w4: Vectors | None = None,
     ) -> None:
-        self.outer = tuple(as_series(function) for function in outer)
-        self.inner1 = tuple(as_series(function) for function in inner1)
-        self.inner2 = tuple(as_series(function) for function in inner2)
+        self.outer = as_functions(outer, "outer")
+        self.inner1 = as_functions(inner1, "inner1")
+        self.inner2 = as_functions(inner2, "inner2")
         self.v1, self.v2 = unit_rows(v1, "v1"), unit_rows(v2, "v2")
         self.w1, self.w2 = unit_rows(w1, "w1"), unit_rows(w2, "w2")
         self.w3 = None if w3 is None else unit_rows(w3, "w3")
@@ -125,8 +127,10 @@ class ThreeLayerConcept(eqx.Module):
     ) -> "ThreeLayerConcept":
         """Draw every direction uniformly from its sphere and factors uniformly from [-1, 1]."""
         check_count(inputs, "inputs", least=2 if generalized else 1)
+        if outputs is not None:
+            check_count(outputs, "outputs")
         check_key(key)
-        p1, p2, d = len(outer), len(inner1), inputs
+        p1, p2, d = len(as_functions(outer, "outer")), len(as_functions(inner1, "inner1")), inputs
         keys = jr.split(key, 7)
         shape = (p1,) if outputs is None else (outputs, p1)
         sizes = [(p1, p2), (p1, p2), (p2, d), (p2, d), (p2, d), (p2, d)]
@@ -151,10 +155,13 @@ class ThreeLayerConcept(eqx.Module):
         )
         log_p2 = math.log10(len(self.inner1))
         radius_eps, radius_s = log_p2 / 2 + inner.log10_c_eps, log_p2 + inner.log10_c_s
+        reached = {"C_s": radius_s, "C_eps": radius_eps + math.log10(constant)}
+        reasons = [inner.reason, _outer_reason(self.outer, reached)]
         return ThreeLayerComplexity(
             inner=inner,
             log10_outer_c_eps=log10_c_eps(self.outer, radius_eps, epsilon, constant),
             log10_outer_c_s=log10_c_s(self.outer, radius_s, constant, exponent),
+            reason="; ".join(reason for reason in reasons if reason) or None,
         )
 
     def factor(self, which: int, x: Inputs) -> Outputs:
@@ -195,3 +202,16 @@ class ThreeLayerConcept(eqx.Module):
                     "`w3` must have rows orthogonal to those of w1, "
                     f"got an inner product of {overlap:.3g}."
                 )
+
+
+def _outer_reason(outer: Sequence[PowerSeries], reached: dict[str, float]) -> str | None:
+    """Why an outer series diverges by itself, not for inner functions of infinite complexity."""
+    for what, log10_size in reached.items():
+        for function in outer:
+            if math.log10(function.radius) <= log10_size < math.inf:
+                return (
+                    f"the series of {what} of the outer {function.name} diverges at "
+                    f"{power_of_ten(log10_size):.6g}: its radius of convergence is "
+                    f"{function.radius:.6g}"
+                )
+    return None

@@ -15,6 +15,7 @@ from unlazy.data.concepts.functions import (
     Function,
     Inputs,
     Outputs,
+    as_functions,
     checked_products,
     columns,
     forms,
@@ -75,8 +76,10 @@ class TwoLayerConcept(eqx.Module):
     ) -> "TwoLayerConcept":
         """Draw directions uniformly from the sphere and factors uniformly from [-1, 1]."""
         check_count(inputs, "inputs")
+        if outputs is not None:
+            check_count(outputs, "outputs")
         check_key(key)
-        p = len(functions)
+        p = len(as_functions(functions, "functions"))
         shape = (p,) if outputs is None else (outputs, p)
         key_a, key_1, key_2 = jr.split(key, 3)
         w1, w2 = (random_rows(p, inputs, key=k) for k in (key_1, key_2))
