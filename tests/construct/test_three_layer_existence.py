@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from unlazy.bounds import three_layer_rates
 from unlazy.construct import (
     ThreeLayerStart,
     indicator_error,
@@ -15,7 +17,13 @@ from unlazy.construct import (
     three_layer_weights,
 )
 from unlazy.data import ThreeLayerConcept
-from unlazy.nets import ThreeLayer, ThreeLayerParams, pseudo_output, sign_pattern
+from unlazy.nets import (
+    BiasedTwoLayer,
+    ThreeLayer,
+    ThreeLayerParams,
+    pseudo_output,
+    sign_pattern,
+)
 
 D = 4
 ONE = np.ones((1, 1))
@@ -159,6 +167,36 @@ def test_outputs_are_those_of_the_pseudo_network(outputs, variance, x64):
     assert not np.asarray(found.dW)[:, :-1].any()
 
 
+@pytest.mark.parametrize("widths", [(40, 60), (250, 2000), (1000, 4000)])
+@pytest.mark.parametrize("variance", ["paper", "reduced"])
+def test_rows_are_as_short_as_the_lemma_says(widths, variance):
+    # LG-45: ||V*||_{2,inf} <= sqrt(m1)/m2, by the choice of the balance, and ||W*||_{2,inf} <=
+    # C0/m1 with C0 of LG-6. That depends on the constant C* in C0: at C* = 1 it is 96, at 3 it is
+    # 1.1e5; m1 ||W*||_{2,inf} is 2.8e3 to 3.1e4 here, growing slowly as h is not bounded.
+    m1, m2 = widths
+    found = three_layer_weights(
+        start(m1, m2, 0), product(), variance=variance, key=jax.random.key(0)
+    )
+    assert found.norm_V_2_inf == pytest.approx(math.sqrt(m1) / m2, rel=1e-12)
+    C0 = [10 ** three_layer_rates(product(), epsilon=0.1, constant=c).log10_C0 for c in (1.0, 3.0)]
+    assert C0[0] / m1 < found.norm_W_2_inf < 0.5 * C0[1] / m1
+
+
+def test_a_square_of_functions_needs_a_hundred_million_neurons():
+    # LG-45: E h_Phi^2 has C'^(2i), C' ~ 18, so that z^2 would need m2 ~ E h_Phi^2/err^2 ~ 1e8 to
+    # 1e9. For errors from .27 down to .086 and h of least norm; with the paper's h, 130 times that.
+    scale = 7.09 / (0.5 * math.sqrt(0.6))
+    assert scale == pytest.approx(18.3, abs=0.05)
+    line, square = (indicator_function([0] * i + [scale**i]).energy for i in (1, 2))
+    paper = indicator_function([0, 0, scale**2], method="paper").energy
+    assert line == pytest.approx(scale**2 * 10.883, rel=1e-3)
+    assert square == pytest.approx(scale**4 * 65.30, rel=1e-3)
+    assert 1e8 < square / 0.27**2 < square / 0.1**2 < square / 0.086**2 < 1e9
+    assert paper / square == pytest.approx(8492.5 / 65.30, rel=1e-3)
+    # The linear one needs 3.6e5 for an error of .1.
+    assert line / 0.1**2 == pytest.approx(3.6e5, rel=0.02)
+
+
 def test_the_papers_weights_are_their_formula():
     # LG-45, step 3, neuron by neuron, one term.
     params, c = small(30, 20), product()
@@ -228,3 +266,49 @@ def test_bad_starts_and_concepts_are_refused(no_shape_checker):
     )
     with pytest.raises(ValueError, match=r"`start.V` must give rows of shape \(8, 12\)"):
         three_layer_weights(narrow, product(), key=key)
+
+
+def test_directions_and_points_must_be_of_unit_norm():
+    params, e = small(12, 8), np.eye(D)
+    h = indicator_function("identity", method="bias-free").clipped(2.0)
+    with pytest.raises(ValueError, match="`w` must have rows of unit norm, got 5 in row 0"):
+        random_information(params, [h], 5 * e[:1])
+    long = points(4) * [[2, 2, 2, 1]]
+    with pytest.raises(ValueError, match="`x` must have rows of unit norm"):
+        random_information(params, [h], e[:1], long)
+    with pytest.raises(ValueError, match="`x` must have rows of unit norm"):
+        three_layer_weights(params, product(), long, key=jax.random.key(0))
+
+
+def test_more_functions_than_neurons_are_refused():
+    h = indicator_function("identity", method="bias-free").clipped(2.0)
+    with pytest.raises(ValueError, match=r"`indicators` must be at most 2, .* got 3"):
+        random_information(small(2, 8), [h] * 3, np.eye(D)[:3])
+    found = random_information(small(3, 8), [h] * 3, np.eye(D)[:3])
+    assert np.isfinite(found.shares).all()
+
+
+def test_what_does_not_vary_has_no_correlation():
+    # Without warnings, which are errors here.
+    key, e = jax.random.key(0), np.eye(D)
+    single = three_layer_weights(small(12, 8), product(), points(1), key=key)
+    assert math.isnan(single.correlation)
+    assert math.isfinite(single.rms_error)
+    flat = ThreeLayerConcept(
+        np.ones(1), [[1.0]], ONE, ONE, ["identity"], [[1.0]], e[:1], e[1:2]
+    )  # fmt: skip
+    constant = three_layer_weights(small(12, 8), flat, points(5), key=key)
+    assert math.isnan(constant.correlation)
+    assert math.isfinite(constant.rms_error)
+
+
+def test_starts_of_another_kind_are_named(no_shape_checker):
+    h = indicator_function("identity", method="bias-free").clipped(2.0)
+    other: Any = BiasedTwoLayer(D, 6).init(key=jax.random.key(0))
+    match = "`start` must be a ThreeLayerParams or ThreeLayerStart, got BiasedTwoLayerParams"
+    with pytest.raises(TypeError, match=match):
+        random_information(other, [h], np.eye(D)[:1])
+    with pytest.raises(TypeError, match=match):
+        three_layer_weights(other, product(), key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"`w` must have shape \(0, 4\)"):
+        three_layer_weights(small(12, 8), product(), first=[], key=jax.random.key(0))

@@ -99,9 +99,17 @@ def test_methods_are_ordered_as_recorded(target):
     assert np.all(tests["3layer"] < 0.1 * others)
     assert np.all(tests["3layer(NTK)"] < tests["2layer"])  # in every setting on record
     if target == SINES:
-        # On record in three of three seeds: 2layer below these and 2layer(NTK). The last fails in
-        # one of our three: the place of 2layer is not robust.
+        # On record in three of three seeds: 2layer below these and 2layer(NTK).
         assert np.all(tests["2layer"] < np.minimum(tests["3layer(last)"], tests["2layer(last)"]))
+        # The last fails in one of our three and two of our six seeds, by 4 % and 0.4 %: the place
+        # of 2layer is not robust. It holds for the means, 14.8 against 15.9, as a kernel has
+        # unlucky starts (22.3 on record, 20.0 here) and the network none.
+        pair = [
+            trained(target, method, PLACE, *LANES[method], 6).test
+            for method in ("2layer", "2layer(NTK)")
+        ]
+        assert pair[0].mean() < pair[1].mean()
+        assert np.sum(pair[0] < pair[1]) >= 3
     else:
         order = np.sort([test.mean() for test in tests.values()])
         assert tests["2layer"].mean() >= order[-2]  # worst or second worst
