@@ -14,9 +14,9 @@ def reproducible(*, x64: bool = False) -> Iterator[None]:
     Left to the user is the precision of products, which on a GPU changes a training by its
     rounding, as tuning them does.
     """
-    with (
-        jax.enable_x64(x64),
-        jax.default_prng_impl("threefry2x32"),
-        jax.threefry_partitionable(True),
-    ):
+    with contextlib.ExitStack() as settings:
+        settings.enter_context(jax.enable_x64(x64))
+        settings.enter_context(jax.default_prng_impl("threefry2x32"))
+        if hasattr(jax, "threefry_partitionable"):  # a setting only while there is another form
+            settings.enter_context(jax.threefry_partitionable(True))
         yield
