@@ -6,6 +6,7 @@ outside of `jax.jit` and the other transformations; there, nothing can be raised
 """
 
 import difflib
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -125,6 +126,19 @@ def check_finite(array: ArrayLike, name: str) -> None:
         raise ValueError(f"`{name}` must be finite, got {name}={array}.")
     rows = np.flatnonzero(~finite.reshape(finite.shape[0], -1).all(axis=1))
     raise ValueError(f"`{name}` must be finite, got nan or inf in {some_rows(rows)}.")
+
+
+Number = int | float | np.number
+"""A number given by hand, of Python or of NumPy."""
+
+
+def as_number(value: Any, name: str, *, least: int | float = -math.inf) -> float:
+    """The number as a float; raise unless it is finite and at least `least`."""
+    is_number = isinstance(value, Number | np.ndarray | Array) and not isinstance(value, bool)
+    if not (is_number and np.ndim(value) == 0 and np.isfinite(value) and value >= least):
+        expected = "a finite number" if least == -math.inf else f"a number >= {least:g}"
+        raise ValueError(f"`{name}` must be {expected}, got {name}={value!r}.")
+    return float(value)
 
 
 def check_positive(value: Any, name: str) -> None:

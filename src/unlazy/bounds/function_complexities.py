@@ -6,7 +6,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.bounds.numbers import Number, as_number
+from unlazy.checks import Number, as_number
 from unlazy.data.concepts.functions import Function, as_series
 from unlazy.special import SeriesComplexity, series_complexity
 

@@ -9,8 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from unlazy.bounds.confidence import check_delta
-from unlazy.bounds.numbers import as_number
-from unlazy.checks import check_count, check_name, check_positive
+from unlazy.checks import as_number, check_count, check_name, check_positive
 
 
 class NetworkRate(eqx.Module):
