@@ -17,6 +17,23 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 # One for each colour, so that curves stay apart when printed in grey.
 LINES = ("-", "--", "-.", ":", (0, (6, 2)), (0, (4, 1, 1, 1, 1, 1)), (0, (1, 1)))
 
+
+def hues(count: int) -> tuple[str, ...]:
+    """Colours for a family of curves: the palette, or a scale from dark to bright if it is longer.
+
+    Example:
+        >>> hues(2) == COLORS[:2], len(set(hues(12)))
+        (True, 12)
+    """
+    if count <= len(COLORS):
+        return COLORS[:count]
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    scale = colormaps["viridis"]  # ordered: such families run over widths or dimensions
+    return tuple(to_hex(scale(0.95 * place / (count - 1))) for place in range(count))
+
+
 _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
 
 

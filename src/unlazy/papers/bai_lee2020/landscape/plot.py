@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the landscape figure is drawn, from the stored tables."""
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS, LINES
+from unlazy.experiments.figures import COLORS, LINES, hues
 from unlazy.papers.bai_lee2020.landscape.claims import Width, widths_of
 from unlazy.papers.bai_lee2020.landscape.config import Config
 
@@ -38,7 +39,8 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
 
 
 def _plot_curves(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
-    for w, color, line in zip(widths, COLORS, LINES, strict=False):
+    lines = itertools.cycle(LINES)
+    for w, color, line in zip(widths, hues(len(widths)), lines, strict=False):
         first = w.draws[0].arrays
         ax.plot(first["step"], first["loss"], color=color, ls=line, label=f"m = {w.width}")
     plain = widths[-1].draws[0].arrays
@@ -85,7 +87,7 @@ def _plot_curvature(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
     ax.set_yticks([-1, -0.1, -0.01, 0, 0.01, 0.1], ["-1", "-0.1", "-0.01", "0", "0.01", "0.1"])
     ax.set(ylabel=r"$\lambda_{\min} \sqrt{m}$", ylim=(-2, 0.2))
     ax.set_title("smallest curvature")
-    ax.legend(loc="center right")
+    ax.legend(loc="center left", bbox_to_anchor=(0, 0.36))
 
 
 def _plot_starts(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
@@ -97,8 +99,7 @@ def _plot_starts(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
         for chosen, color, marker in ((~trapped, COLORS[0], "o"), (trapped, COLORS[1], "D")):
             values = np.maximum(above[chosen], _FLOOR)
             ax.plot(places[chosen], values, color=color, marker=marker, ls="none", ms=3.5)
-        text = f"{trapped.sum()}/{trapped.size}"
-        ax.annotate(text, (w.width, 0.35), ha="center", va="bottom", fontsize=8)
+        ax.annotate(f"{trapped.sum()}", (w.width, 0.35), ha="center", va="bottom", fontsize=8)
     ax.plot(
         [],
         [],
@@ -106,13 +107,14 @@ def _plot_starts(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
         marker="D",
         ls="none",
         ms=3.5,
-        label="another minimum (count on top)",
+        label=f"another minimum (count of {widths[0].trapped.size} below)",
     )
     ax.plot([], [], color=COLORS[0], marker="o", ls="none", ms=3.5, label="the best value")
     ax.set_yscale("log")
-    ax.set(ylabel="end less the best end", ylim=(_FLOOR / 2, 2))
+    ax.set(ylabel="end less the best end", ylim=(_FLOOR / 2, 300))  # room for the legend
+    ax.set_yticks(10.0 ** np.arange(-8, 1))
     ax.set_title("perturbed descent from random W")
-    ax.legend(loc="center right", bbox_to_anchor=(1, 0.62))
+    ax.legend(loc="upper right")
 
 
 def _with_bars(

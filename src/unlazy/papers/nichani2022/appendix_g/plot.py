@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
+from unlazy.experiments.figures import COLORS, hues
 from unlazy.papers.nichani2022.appendix_g.claims import EARLY, course, ends
 from unlazy.papers.nichani2022.appendix_g.config import Config, Courses
 
@@ -35,7 +35,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     tests.set(ylim=(0, None), ylabel="test loss at the end")
     tests.set_title(f"$f_L + f_Q$, d = {p.inputs}, n = {p.n}, m = {p.width}")
     _plot_penalties(penalties, config, results)
-    for one, color in zip(config.courses, COLORS, strict=False):
+    for one, color in zip(config.courses, hues(len(config.courses)), strict=True):
         _plot_courses(tracking, results, one, color, f", m = {one.width}")
     tracking.set_title("standard tanh network and its Taylor models")
     _plot_courses(counter, results, config.counter_example, COLORS[2], "")
@@ -45,9 +45,16 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
         ax.set(xlabel="step", ylabel="rms distance of test outputs", ylim=(0, None))
         ax.set_xlim(left=0)
         ax.legend(loc="best")
-    tracking.set(yscale="log", ylim=(3e-6, 1))
+    tracking.set(yscale="log", ylim=(_least_gap(config, results) / 1000, 1))
     tracking.legend(loc="lower right", fontsize=7.5, ncols=2, columnspacing=1.0)
     return fig
+
+
+def _least_gap(config: Config, results: Results) -> float:
+    """The least gap that is drawn; a thousandth of it leaves room for the legend."""
+    gaps = [course(results, one, 2, "gap").seeds[:, 1:] for one in config.courses]
+    positive = np.concatenate([values[values > 0] for values in gaps])
+    return float(positive.min()) if positive.size else 1e-3
 
 
 def _plot_dots(ax: "matplotlib.axes.Axes", values, color, marker, label, shift=0.0) -> None:

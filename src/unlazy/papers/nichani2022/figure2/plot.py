@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
+from unlazy.experiments.figures import COLORS, hues
 from unlazy.papers.nichani2022.figure2.claims import LEVEL, METHODS, Price, losses, price
 from unlazy.papers.nichani2022.figure2.config import Config
 
@@ -25,7 +25,8 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     _plot_losses(left, config, results)
     _plot_prices(right, config, results)
     handles, labels = left.get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=len(labels), columnspacing=1.2)
+    columns = len(labels) if len(labels) <= 9 else -(-len(labels) // 2)
+    fig.legend(handles, labels, loc="outside lower center", ncols=columns, columnspacing=1.2)
     one = config.sweeps[0]
     fig.suptitle(
         "dense quadratic plus sparse cubic: ReLU network under gradient descent, "
@@ -36,7 +37,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
 
 
 def _plot_losses(ax: "matplotlib.axes.Axes", config: Config, results: Results) -> None:
-    for color, sweep in zip(COLORS, config.sweeps, strict=False):
+    for color, sweep in zip(hues(len(config.sweeps)), config.sweeps, strict=True):
         for method, (marker, line) in _MARKS.items():
             found = losses(results, sweep, method)
             label = f"d = {sweep.inputs}" if method == "network" else None
