@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from unlazy.experiments import CellResult, Claim, Results
+from unlazy.experiments import CellResult, Claim, Results, with_record
 from unlazy.papers.bai_lee2020.exponents import fitted_exponent
 from unlazy.papers.bai_lee2020.landscape.config import Config
 
@@ -65,7 +65,8 @@ def widths_of(config: Config, results: Results) -> list[Width]:
 
 def claims(config: Config, results: Results) -> list[Claim]:
     widths = widths_of(config, results)
-    return [*_escape(widths), *_ends(widths), *_certificates(widths), *_random_starts(widths)]
+    listed = [*_escape(widths), *_ends(widths), *_certificates(widths), *_random_starts(widths)]
+    return with_record(listed, config.refuted)
 
 
 def _escape(widths: list[Width]) -> Iterator[Claim]:

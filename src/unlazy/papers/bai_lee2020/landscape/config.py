@@ -33,6 +33,7 @@ class Config:
 
     descents: tuple[Descents, ...]
     seeds: int
+    refuted: tuple[str, ...] = ()  # claims recorded as refuted at this preset
 
 
 def cells(config: Config) -> list[Cell]:

@@ -45,7 +45,9 @@ class Course(NamedTuple):
     seeds: Float[np.ndarray, "s t"]
 
     def at(self, step: int) -> Float[np.ndarray, " s"]:
-        return self.seeds[:, np.flatnonzero(self.steps == step)[0]]
+        """The values at a recorded step; at another one there is nothing to judge, and so nan."""
+        found = np.flatnonzero(self.steps == step)
+        return self.seeds[:, found[0]] if found.size else np.full(len(self.seeds), np.nan)
 
 
 def course(results: Results, config: Courses, order: int, column: str) -> Course:

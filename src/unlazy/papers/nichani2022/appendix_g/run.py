@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy import data, taylor
 from unlazy.experiments import CellResult, Progress
@@ -19,7 +19,7 @@ from unlazy.papers.nichani2022.appendix_g.config import SETTINGS, Baselines, Cou
 from unlazy.papers.nichani2022.standard_network import dense_target, standard_init
 from unlazy.papers.nichani2022.trials import Problem, draw
 from unlazy.papers.settings import reproducible
-from unlazy.train import fit, fit_expansion
+from unlazy.train import History, fit, fit_expansion
 
 ORDERS = (0, 1, 2)  # 0 stands for the network itself
 
@@ -102,6 +102,7 @@ def _courses(config: Courses, seed: int, progress: Progress) -> CellResult:
     held = Held(train.start, train.start, jnp.concatenate([train.x, test.x], axis=1))
     y = np.concatenate([train.y, test.y], axis=1)
     network, parts = np.zeros(0), []
+    planned = np.append(np.arange(0, config.steps, config.record_every), config.steps)
     for order in ORDERS:
         model = Stacked(net, order)
         history = fit(
@@ -115,10 +116,20 @@ def _courses(config: Courses, seed: int, progress: Progress) -> CellResult:
             record_every=config.record_every,
             progress=lambda done, total, order=order: progress(order * total + done, 3 * total),
         )
-        f = history.records["f"]  # (steps, seeds, points)
+        f = _at_steps(planned, history)
         network = network if order else f
-        parts.append(_rows(config, order, seed, history.steps, (f - y) ** 2, (f - network) ** 2))
+        with np.errstate(over="ignore"):  # of outputs on their way to divergence
+            parts.append(_rows(config, order, seed, planned, (f - y) ** 2, (f - network) ** 2))
     return CellResult({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+def _at_steps(planned: Int[np.ndarray, " t"], history: History) -> Float[np.ndarray, "t s k"]:
+    """The outputs at the planned steps; nan at those which a diverged training did not reach."""
+    found = history.records["f"]
+    f = np.full((len(planned), *found.shape[1:]), np.nan, found.dtype)
+    kept = np.isin(history.steps, planned)
+    f[np.searchsorted(planned, history.steps[kept])] = found[kept]
+    return f
 
 
 def _trained(config: Courses, held: Held) -> Held:

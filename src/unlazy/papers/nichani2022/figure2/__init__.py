@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
         "paper": Preset(
             Config(tuple(Sweep(d, 5, kernel_most=28_000) for d in (5, 8, 12, 16, 20, 24, 32, 40))),
             about="d = 5 to 40, n = 1.5 to 4 d^2, the kernel to n = 28000, 5 seeds",
-            takes="an estimated 5 minutes on one H200 GPU, an hour or two on two cores",
+            takes="2 to 3 minutes on one H200 GPU, an hour or two on two cores",
         ),
     },
     cells=cells,
