@@ -6,7 +6,7 @@ import math
 import pytest
 from rich.console import Console
 
-from unlazy.experiments import Claim
+from unlazy.experiments import Claim, largest, least
 from unlazy.experiments.rendering import claims_table
 
 
@@ -86,3 +86,10 @@ def test_the_table_shows_brackets_numbers_notes_and_verdicts():
     Console(file=out, width=120).print(claims_table(claims))
     for text in ("It is in [0, 1].", "in [0, 1]", "0.1235", "three seeds", "REFUTED: recorded"):
         assert text in out.getvalue()
+
+
+def test_the_extremes_of_nothing_refute_a_claim():
+    assert (least([3, 1]), largest([3, 1])) == (1.0, 3.0)
+    for extreme in (least, largest):
+        assert Claim("X-1", "Something.", extreme([]), "<", 1.0).verdict == "refuted"
+        assert Claim("X-1", "Something.", extreme([0.0, math.nan]), "<", 1.0).verdict == "refuted"

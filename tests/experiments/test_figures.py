@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from unlazy.errors import StoreError
 from unlazy.experiments import save_figure, style
+from unlazy.experiments.figures import hues, spanning
 
 
 def draw():
@@ -49,3 +51,24 @@ def test_a_figure_that_cannot_be_saved_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="is a file"):
         save_figure(draw(), tmp_path / "file" / "folder", "figure")
+
+
+def test_limits_span_what_is_finite_and_fall_back_where_nothing_is():
+    assert spanning([2.0, np.nan, 8.0], 0.5, 2.0, otherwise=(0.0, 1.0)) == (1.0, 16.0)
+    assert spanning([np.nan, np.inf], 0.5, 2.0, otherwise=(0.0, 1.0)) == (0.0, 1.0)
+    assert spanning([0.0], 0.5, 2.0, otherwise=(0.0, 1.0)) == (0.0, 1.0)  # no width
+
+
+def test_a_logarithmic_axis_without_data_is_saved(tmp_path):
+    with style():
+        fig = Figure(figsize=(2, 2))
+        ax = fig.subplots()
+        ax.plot([1, 2], [np.nan, np.nan])
+        ax.set(xscale="log", yscale="log")
+        png, _ = save_figure(fig, tmp_path, "figure")
+    assert png.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 20])
+def test_every_curve_of_a_family_has_a_colour_of_its_own(count):
+    assert len(set(hues(count))) == len(hues(count)) == count

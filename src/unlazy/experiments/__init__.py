@@ -2,7 +2,7 @@
 """The engine: cells, the store that keeps them, claims, figures and the runner."""
 
 from unlazy.experiments.cell import Cell, CellResult, Progress, Results, Run
-from unlazy.experiments.claims import Claim, with_record
+from unlazy.experiments.claims import Claim, largest, least, with_record
 from unlazy.experiments.experiment import Experiment, Preset
 from unlazy.experiments.figures import save_figure, style
 from unlazy.experiments.progress import Reporter, reporter_for
@@ -24,6 +24,8 @@ __all__ = [
     "Run",
     "RunReport",
     "Store",
+    "largest",
+    "least",
     "reporter_for",
     "run_experiment",
     "save_figure",

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A claim: what a paper says of a figure, as a number, a threshold and a verdict."""
 
+import math
 import operator
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from unlazy.experiments.canonical import json_number
 
@@ -106,6 +109,23 @@ class Claim:
             "as_expected": self.as_expected,
             "note": self.note,
         }
+
+
+def least(values: Any) -> float:
+    """The least of all numbers; nan, which refutes a claim, where there is none or one is nan."""
+    numbers = np.asarray(values, float)
+    return float(numbers.min()) if numbers.size else math.nan
+
+
+def largest(values: Any) -> float:
+    """The largest of all numbers; nan, which refutes a claim, where there is none or one is nan.
+
+    Example:
+        >>> largest([1, 2]), largest([])
+        (2.0, nan)
+    """
+    numbers = np.asarray(values, float)
+    return float(numbers.max()) if numbers.size else math.nan
 
 
 def with_record(claims: Iterable[Claim], refuted: Collection[str]) -> list[Claim]:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unlazy.experiments.disk import replace_file
 
 if TYPE_CHECKING:
@@ -82,6 +84,38 @@ def style() -> Iterator[None]:
         yield
 
 
+def spanning(
+    values: Any, below: float, above: float, *, otherwise: tuple[float, float]
+) -> tuple[float, float]:
+    """Limits of an axis, from `below` times the least finite value to `above` times the largest.
+
+    Args:
+        values: what is drawn along the axis.
+        below: the factor of the lower limit.
+        above: the factor of the upper limit.
+        otherwise: the limits where nothing is finite, as when every training diverged.
+
+    Example:
+        >>> spanning([2.0, float("nan"), 4.0], 0.5, 2.0, otherwise=(0, 1))
+        (1.0, 8.0)
+    """
+    array = np.asarray(values, float)
+    finite = array[np.isfinite(array)]
+    if not finite.size:
+        return otherwise
+    low, high = below * float(finite.min()), above * float(finite.max())
+    return (low, high) if low < high else otherwise
+
+
+def bear_nothing(fig: "matplotlib.figure.Figure") -> None:
+    """Give logarithmic axes limits where nothing was drawn, which matplotlib can not."""
+    for ax in fig.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            if axis.get_scale() == "log" and not 0 < low < high < np.inf:
+                axis.set_view_interval(0.1, 1.0, ignore=True)
+
+
 def save_figure(fig: "matplotlib.figure.Figure", folder: Path, stem: str) -> tuple[Path, Path]:
     """Save a figure as PNG (200 dpi) and SVG, each replaced in one step.
 
@@ -96,6 +130,7 @@ def save_figure(fig: "matplotlib.figure.Figure", folder: Path, stem: str) -> tup
     Raises:
         StoreError: If they can not be written.
     """
+    bear_nothing(fig)
     paths = []
     for kind, metadata in _METADATA.items():
         buffer = io.BytesIO()

@@ -21,9 +21,9 @@ def quiet(done, total):
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
+def smoke(smoke_store):
     """The report of the smallest preset and its cells, computed once."""
-    out = tmp_path_factory.mktemp("store")
+    out = smoke_store
     report = run_experiment(certificates.EXPERIMENT, "smoke", out=out)
     config = certificates.EXPERIMENT.preset("smoke").config
     results = {cell: Store(out).read(cell) for cell in certificates.cells(config)}

@@ -23,9 +23,9 @@ def quiet(done, total):
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
+def smoke(smoke_store):
     """The report of the smallest preset, its configuration and its results, computed once."""
-    out = tmp_path_factory.mktemp("store")
+    out = smoke_store
     report = run_experiment(EXPERIMENT, "smoke", out=out)
     config = EXPERIMENT.preset("smoke").config
     results = {cell: Store(out).read(cell) for cell in EXPERIMENT.cells(config)}

@@ -81,7 +81,7 @@ def test_a_sweep_is_the_betas_one_by_one():
     assert not np.allclose(both["test"][both["beta"] == 0.2], both["test"][both["beta"] == 1.0])
 
 
-def test_the_smoke_preset_gives_a_figure(tmp_path):
-    report = run_experiment(EXPERIMENT, "smoke", out=tmp_path)
+def test_the_smoke_preset_gives_a_figure(smoke_store):
+    report = run_experiment(EXPERIMENT, "smoke", out=smoke_store)
     assert report.ok
     assert all(path.stat().st_size > 1000 for path in report.figures)

@@ -217,19 +217,19 @@ def test_the_resnet_learns_the_composite_at_the_size_of_the_paper_given_weight_d
     assert (table["train"] < 0.05).all()
 
 
-def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
-    report = run_experiment(EXPERIMENT, "smoke", out=tmp_path)
+def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke_store):
+    report = run_experiment(EXPERIMENT, "smoke", out=smoke_store)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
     assert all(path.stat().st_size > 1000 for path in report.figures)
     config = EXPERIMENT.preset("smoke").config
-    results = {cell: Store(tmp_path).read(cell) for cell in EXPERIMENT.cells(config)}
+    results = {cell: Store(smoke_store).read(cell) for cell in EXPERIMENT.cells(config)}
     for panel in config.panels:
         curves = Curves(config, panel, results)
         for method in panel.networks:
             assert np.all(curves.along(method) <= curves.along(method, by="validation"))
         for method in KERNELS:
             assert np.isfinite(curves.along(method, solver="ridge")).all()
-    again = run_experiment(EXPERIMENT, "smoke", out=tmp_path)
+    again = run_experiment(EXPERIMENT, "smoke", out=smoke_store)
     assert (again.computed, again.reused) == (0, len(results))
 
 

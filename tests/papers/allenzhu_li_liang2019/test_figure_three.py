@@ -27,9 +27,9 @@ def quiet(done, total):
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
+def smoke(smoke_store):
     """The report of the smallest preset and its cells, computed once."""
-    out = tmp_path_factory.mktemp("store")
+    out = smoke_store
     report = run_experiment(figure3.EXPERIMENT, "smoke", out=out)
     config = figure3.EXPERIMENT.preset("smoke").config
     results = {cell: Store(out).read(cell) for cell in figure3.cells(config)}

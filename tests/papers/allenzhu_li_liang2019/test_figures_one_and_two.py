@@ -22,9 +22,9 @@ def quiet(done, total):
 
 
 @pytest.fixture(scope="module", params=list(FIGURES))
-def smoke(request, tmp_path_factory):
+def smoke(request, smoke_store):
     """The report of the smallest preset, its configuration and its cells, computed once."""
-    experiment, out = FIGURES[request.param], tmp_path_factory.mktemp("store")
+    experiment, out = FIGURES[request.param], smoke_store
     report = run_experiment(experiment, "smoke", out=out)
     config = experiment.preset("smoke").config
     results = {cell: Store(out).read(cell) for cell in experiment.cells(config)}

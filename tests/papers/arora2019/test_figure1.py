@@ -35,8 +35,8 @@ def result_of(results, config):
     return next(result for cell, result in results.items() if cell.config == config)
 
 
-def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
-    report = run_experiment(figure1.EXPERIMENT, "smoke", out=tmp_path)
+def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke_store):
+    report = run_experiment(figure1.EXPERIMENT, "smoke", out=smoke_store)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
     assert len(report.claims) == 5
     assert all(path.stat().st_size > 1000 for path in report.figures)

@@ -25,8 +25,8 @@ def infinite_width(dataset, n, n_test):
     return problem, figure2.run(config, seed=0, progress=quiet)
 
 
-def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
-    report = run_experiment(figure2.EXPERIMENT, "smoke", out=tmp_path)
+def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke_store):
+    report = run_experiment(figure2.EXPERIMENT, "smoke", out=smoke_store)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
     assert len(report.claims) == 4
     assert all(path.stat().st_size > 1000 for path in report.figures)

@@ -25,8 +25,8 @@ def quiet(done, total):
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    return run_experiment(figure.EXPERIMENT, "smoke", out=tmp_path_factory.mktemp("runs"))
+def report(smoke_store):
+    return run_experiment(figure.EXPERIMENT, "smoke", out=smoke_store)
 
 
 def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(report):

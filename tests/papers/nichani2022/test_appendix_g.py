@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,7 +124,21 @@ def test_the_figure_has_four_panels_with_titles():
     assert all(ax.get_title() for ax in fig.axes)
 
 
-def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
-    report = run_experiment(appendix_g.EXPERIMENT, "smoke", out=tmp_path)
+def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke_store):
+    report = run_experiment(appendix_g.EXPERIMENT, "smoke", out=smoke_store)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
     assert all(path.stat().st_size > 1000 for path in report.figures)
+
+
+def test_a_course_that_diverges_is_nan_from_there_on_and_refutes_its_claims(recwarn):
+    wild = dataclasses.replace(TANH, learning_rate=1e4, steps=40, record_every=5)
+    table = appendix_g.run(wild, seed=0, progress=quiet).table
+    assert np.unique(table["step"]).tolist() == list(range(0, 41, 5))
+    assert len(table["step"]) == 3 * 9 * wild.seeds
+    assert np.isnan(table["test"][table["step"] == wild.steps]).all()
+    assert np.isfinite(table["test"][table["step"] == 0]).all()
+    assert any("diverged" in str(warning.message) for warning in recwarn)
+    config = dataclasses.replace(CONFIG, courses=(wild,))
+    results = made_up() | {appendix_g.cells(config)[1]: CellResult(table)}
+    (gap,) = [c for c in appendix_g.claims(config, results) if c.id == f"NB-53/gap-{wild.width}"]
+    assert gap.verdict == "refuted"

@@ -118,8 +118,8 @@ def test_the_figure_has_three_panels_and_a_band_for_every_strength():
     assert all(len(ax.collections) == 2 for ax in fig.axes)
 
 
-def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
-    report = run_experiment(figure1.EXPERIMENT, "smoke", out=tmp_path)
+def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke_store):
+    report = run_experiment(figure1.EXPERIMENT, "smoke", out=smoke_store)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
     assert all(path.stat().st_size > 1000 for path in report.figures)
 

@@ -144,7 +144,7 @@ def test_the_price_has_the_exponent_that_went_in_where_it_is_reached():
     assert [ax.get_title() for ax in fig.axes] == ["test loss", "smallest n"]
 
 
-def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(tmp_path):
-    report = run_experiment(figure2.EXPERIMENT, "smoke", out=tmp_path)
+def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke_store):
+    report = run_experiment(figure2.EXPERIMENT, "smoke", out=smoke_store)
     assert [claim.id for claim in report.claims if not claim.as_expected] == []
     assert all(path.stat().st_size > 1000 for path in report.figures)

@@ -20,6 +20,8 @@ _STEPS = (
 def round_ticks(ax: "matplotlib.axes.Axes") -> None:
     """Ticks at round numbers within the vertical limits, as dense as can be read."""
     low, high = ax.get_ylim()
+    if not 0 < low < high:  # nothing was drawn
+        return
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps, most in _STEPS:
         every = [float(f"{step}e{power}") for power in powers for step in steps]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float64
 
-from unlazy.experiments import Claim, Results
+from unlazy.experiments import Claim, Results, largest
 from unlazy.papers.allenzhu_li2019.certificates.config import (
     ALL,
     EXTREMAL,
@@ -107,7 +107,7 @@ def _gap(config: Config, panel: Panel, results: Results) -> Claim:
         f"RN-49/d{panel.d}-k{panel.k}",
         "The restricted projector is the same for every dot-product kernel, and known from the "
         "sample: largest difference",
-        float(np.max(seen)),
+        largest(seen),
         "<=",
         1e-6,  # singular values of the smooth kernels go down to 1e-6 of the largest
         note="recorded: 2.5e-14 at d = 10, k = 3, n = 60",

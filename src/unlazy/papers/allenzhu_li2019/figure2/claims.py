@@ -147,7 +147,7 @@ def _recorded(curves: Curves) -> Iterator[Claim]:
                 )
         for method, known in record.limits.items():
             yield _near(
-                f"{record.id}/{method}-limit",
+                f"{record.id}/{method}-limit-{record.n}",
                 f"The test error of the kernel {method} of infinite width is on record: ours over "
                 "it",
                 float(np.mean(curves.limit(method))) * curves.unit,

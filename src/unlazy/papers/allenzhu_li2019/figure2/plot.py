@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
+from unlazy.experiments.figures import COLORS, spanning
 from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, NETWORKS, Config, Panel
 from unlazy.papers.allenzhu_li2019.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.linear_models import LIMITS
@@ -38,8 +38,10 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
         ax.set_title(f"({letter}) {_trained(panel)}, N = {panel.task.n}")
         ax.set_xlabel("width m")
     axes[0].set_ylabel("test error (sum over outputs)")
-    least = min(np.min(c.along(method)) * c.unit for c in every for method in c.panel.networks)
-    axes[0].set_ylim(0.7 * float(least), 1.4 * max(c.energy * c.unit for c in every))
+    drawn = [c.along(method) * c.unit for c in every for method in c.panel.networks]
+    top = max(c.energy * c.unit for c in every)  # predicting zero
+    heights = [top, *np.minimum(np.concatenate(drawn, axis=None), top)]
+    axes[0].set_ylim(spanning(heights, 0.7, 1.4, otherwise=(0.01, 10.0)))
     round_ticks(axes[0])
     task = config.panels[0].task
     fig.suptitle(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
+from unlazy.experiments.figures import COLORS, spanning
 from unlazy.papers.allenzhu_li2019.figure4.claims import QUOTED, Runs
 from unlazy.papers.allenzhu_li2019.figure4.config import Config
 from unlazy.papers.allenzhu_li2019.figure4.frontier import frontier_error
@@ -26,7 +26,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     fig = Figure(figsize=(7.6, 3.6))
     axes = fig.subplots(1, 2, sharex=True)
     norms = np.concatenate([runs.all["norm"], runs.built["norm"]])
-    low, high = 0.8 * float(np.min(norms)), 1.15 * float(np.max(norms))
+    low, high = spanning(norms, 0.8, 1.15, otherwise=(1.0, 100.0))
     for ax, column in zip(axes, ("train", "test"), strict=True):
         for place, (width, table) in enumerate(runs.by_width.items()):
             style: dict[str, Any] = {"color": COLORS[place], "marker": _MARKERS[place], "ms": 4}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unlazy.experiments import CellResult, Results
-from unlazy.experiments.figures import COLORS
+from unlazy.experiments.figures import COLORS, spanning
 from unlazy.papers.bai_lee2020.coupling.claims import panels_of
 from unlazy.papers.bai_lee2020.coupling.config import Config
 from unlazy.papers.bai_lee2020.exponents import curve
@@ -97,7 +97,8 @@ def _plot_outputs(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None
     ticks = [0.125, 0.25, 0.5, 1, 2]
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    ax.set_ylim(min(gap.mean) / 3.2, max(f_Q.mean) * 1.3)
+    heights = [*gap.mean, *f_Q.mean]
+    ax.set_ylim(spanning(heights, 1 / 3.2, 1.3, otherwise=(0.1, 2.0)))
     ax.legend(loc="lower left")
 
 

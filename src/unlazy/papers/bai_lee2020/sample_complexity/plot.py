@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
+from unlazy.experiments.figures import COLORS, spanning
 from unlazy.papers.bai_lee2020.exponents import fitted_exponent
 from unlazy.papers.bai_lee2020.sample_complexity.claims import LEVEL, price, scores
 from unlazy.papers.bai_lee2020.sample_complexity.config import Config, Task
@@ -76,7 +76,7 @@ def _plot_prices(ax: "matplotlib.axes.Axes", config: Config, results: Results) -
             continue
         found = price(config, results, method)
         d, n = found.dimensions, found.samples
-        bars = np.stack([n - np.nanmin(found.seeds, axis=0), np.nanmax(found.seeds, axis=0) - n])
+        bars = np.stack([n - np.fmin.reduce(found.seeds), np.fmax.reduce(found.seeds) - n])
         fit = f": ${found.slope.value:.2f} \\pm {found.slope.error:.2f}$" if len(d) > 2 else ""
         style = {"color": color, "marker": marker, "capsize": 2}
         ax.errorbar(d, n, yerr=np.maximum(bars, 0), ls="none", label=label + fit, **style)
@@ -93,7 +93,8 @@ def _plot_prices(ax: "matplotlib.axes.Axes", config: Config, results: Results) -
     ax.set_xticks(d, [f"{x:.0f}" for x in d])
     ax.set_yticks(ticks := [30, 100, 300, 1000, 3000], [str(t) for t in ticks])
     ax.minorticks_off()
-    ax.set_ylim(last.samples[0] / 2, np.nanmax(price(config, results, "ntk/ridge").seeds) * 1.4)
+    highest = np.fmax.reduce(price(config, results, "ntk/ridge").seeds, axis=None)
+    ax.set_ylim(spanning([last.samples[0], highest], 0.5, 1.4, otherwise=(10.0, 3000.0)))
     ax.set_title(f"2-XOR, not tuned ({config.dimension_seeds} seeds)")
     handles, labels = ax.get_legend_handles_labels()
     order = [1, 2, 0]  # bars come after lines; the NTK lies on top

@@ -70,7 +70,8 @@ def _plot_prices(ax: "matplotlib.axes.Axes", config: Config, results: Results) -
     low, high = ax.get_ylim()
     ax.set_ylim(low, 2.5 * high)  # room for the legend
     ax.set_title("smallest n")
-    ax.legend(loc="upper left")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(loc="upper left")
 
 
 def _price(ax: "matplotlib.axes.Axes", found: Price, name: str, **style: Any) -> None:

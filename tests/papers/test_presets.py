@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every preset of every figure can be judged and drawn, whatever its trainings come to.
+
+A preset of the paper's size takes minutes on a GPU: its claims and plot are tried here on made-up
+tables, so that no run fails at its end.
+"""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from unlazy import papers
+from unlazy.experiments import Store, style
+from unlazy.experiments.figures import bear_nothing
+
+PRESETS = [(name, preset) for name in papers.names() for preset in papers.get(name).presets]
+
+
+@pytest.fixture(autouse=True)
+def known_data(monkeypatch):
+    """Cells of the figures on images name the copy of the data; made-up ones need none."""
+    monkeypatch.setattr("unlazy.data.fingerprint", lambda name: f"made up for {name}")
+
+
+@pytest.fixture
+def results_of(layouts):
+    """Made-up results of a preset, with its experiment and configuration."""
+
+    def results(name, preset, draw, *, diverged=False):
+        experiment = papers.get(name)
+        config = experiment.presets[preset].config
+        cells = experiment.cells(config)
+        return experiment, config, {c: layouts.made_up(c, draw, diverged=diverged) for c in cells}
+
+    return results
+
+
+def drawn(figure):
+    """Draw a figure as it is saved, but small."""
+    bear_nothing(figure)
+    figure.savefig(io.BytesIO(), format="png", dpi=30)
+
+
+def ordinary(rng):
+    return lambda shape: rng.uniform(0.05, 1.0, shape)
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_claims_and_plot_of_every_preset_are_made_of_ordinary_tables(name, preset, results_of):
+    draw = ordinary(np.random.default_rng(0))
+    experiment, config, results = results_of(name, preset, draw)
+    claims = experiment.claims(config, results)
+    ids = [claim.id for claim in claims]
+    assert ids or preset == "smoke"  # where a figure may be too small for claims
+    assert len(set(ids)) == len(ids)
+    known = {*ids, *(identifier.partition("/")[2] for identifier in ids)}
+    assert set(getattr(config, "refuted", ())) <= known  # else the record is of no claim
+    with style():
+        drawn(experiment.plot(config, results))
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_claims_and_plot_of_every_preset_bear_trainings_that_diverged(name, preset, results_of):
+    experiment, config, results = results_of(
+        name, preset, lambda shape: np.full(shape, np.nan), diverged=True
+    )
+    with warnings.catch_warnings(), style():
+        warnings.simplefilter("ignore")  # NumPy and matplotlib may remark on such numbers
+        claims = experiment.claims(config, results)
+        if preset == "paper":  # of the others, the test above draws the same panels
+            drawn(experiment.plot(config, results))
+    assert all(isinstance(claim.verdict, str) for claim in claims)
+    assert json.dumps([claim.to_dict() for claim in claims])
+
+
+def test_run_all_at_the_smoke_preset_ends_with_the_recorded_verdicts(smoke_store, tmp_path):
+    settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "unlazy", "run", "--all", "--preset", "smoke", "--json"]
+    done = subprocess.run(
+        [*command, "--out", str(smoke_store)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | settings,
+    )
+    assert done.returncode == 0, done.stderr
+    reports = json.loads(done.stdout)["figures"]
+    assert [report["experiment"] for report in reports] == list(papers.names())
+    assert all(report["ok"] for report in reports)
+
+
+@pytest.mark.parametrize("name", papers.names())
+def test_layouts_are_those_of_the_tables_of_the_smoke_preset(
+    name, smoke_store, layouts, monkeypatch
+):
+    monkeypatch.undo()  # the cells that were computed are of the data found
+    experiment, store = papers.get(name), Store(smoke_store)
+    for cell in experiment.cells(experiment.presets["smoke"].config):
+        layout, real = layouts.layout_of(cell), store.read(cell)
+        fake = layouts.made_up(cell, np.ones)
+        kinds = {column: values.dtype.kind for column, values in real.table.items()}
+        assert kinds == {column: values.dtype.kind for column, values in fake.table.items()}
+        assert set(real.arrays) == set(fake.arrays)
+        if layout.open_ended:
+            continue
+        rows, expected = (
+            sorted(zip(*(table[column].tolist() for column in layout.keys), strict=True))
+            for table in (real.table, fake.table)
+        )
+        assert rows == expected, cell
+        shapes = {array: np.shape(values) for array, values in real.arrays.items()}
+        assert shapes == {array: np.shape(values) for array, values in fake.arrays.items()}
