@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import jax
 import numpy as np
 import pytest
 
@@ -50,6 +51,23 @@ def test_blocks_end_at_the_numbers_of_harmonics():
     assert spectral_blocks(values[:7], 3, 1).edges == (4,)
     assert sum(harmonic_dimension(3, l) for l in range(3)) == 9
     assert spectral_gap(values) == 9
+
+
+def test_the_middle_block_has_the_degrees_up_to_twice_k():
+    values = np.concatenate([np.full(14, 1.0), np.full(41, 0.1), np.full(60, 1e-3)])
+    blocks = spectral_blocks(values, 4, 2)
+    assert [sum(harmonic_dimension(4, l) for l in range(k + 1)) for k in (2, 4)] == [14, 55]
+    assert blocks.edges == blocks.found == (14, 55)
+    assert blocks.sizes == (14, 41)
+    np.testing.assert_allclose(blocks.gaps, (10, 100))
+    # Degrees 1 to 0 are none: one edge, after the constant.
+    assert spectral_blocks(values, 4, 0).edges == (1,)
+    # A network's own spectrum has its gaps there.
+    net = ul.nets.TwoLayer(4, 400, ul.activation("sigmoid", shift=1.0), init="sphere")
+    x = ul.data.sphere(160, 4, radius=2.0, key=jax.random.key(1))
+    geometry = ul.escape.directions(net, net.init(key=jax.random.key(0)), x, degree=2)
+    assert geometry.blocks.edges == geometry.blocks.found == (14, 55)
+    assert min(geometry.blocks.gaps) > 5
 
 
 def test_rounding_at_the_end_of_a_spectrum_is_no_gap():

@@ -16,9 +16,10 @@ _NOTHING = 1e-10  # of the largest eigenvalue: below lies rounding, whose gaps m
 class SpectralBlocks(eqx.Module):
     r"""The three blocks of a spectrum: informative, harmful, and free directions.
 
-    `edges` are $n_k$ and $n_{k+1}$, the numbers of harmonics of degree at most k and k + 1, as far
-    as the spectrum reaches; `gaps` the ratios of the eigenvalues on the two sides of each; `found`
-    the positions of the largest gaps, as many, that the eigenvalues themselves show.
+    `edges` are $n_k$ and $n_{2k}$, the numbers of harmonics of degree at most k and 2k, as far as
+    the spectrum reaches: the block between them is that of the degrees k + 1 to 2k. `gaps` are the
+    ratios of the eigenvalues on the two sides of each edge; `found` the positions of the largest
+    gaps, as many, that the eigenvalues themselves show.
     """
 
     edges: tuple[int, ...]
@@ -35,14 +36,14 @@ class SpectralBlocks(eqx.Module):
 def spectral_blocks(
     eigenvalues: Float[np.ndarray, " p"], d: int, degree: int, *, parameters: int | None = None
 ) -> SpectralBlocks:
-    r"""Cut a spectrum of tangent features where the number of harmonics says.
+    r"""Cut a spectrum of tangent features after the harmonics of degree k and of degree 2k.
 
     Source: NB-9 and NB-33, arXiv:2206.03688.
 
     Args:
         eigenvalues: of the covariance, largest first.
         d: dimension of the inputs.
-        degree: k.
+        degree: k. With k = 0 the block between the edges is empty, and there is one edge.
         parameters: over how many directions the tail is averaged, less the last edge; all that
             `eigenvalues` has when None. Pass m d to count the null space of the twins, as NB-33.
 
@@ -59,9 +60,8 @@ def spectral_blocks(
     values = np.asarray(eigenvalues, np.float64)
     if parameters is not None:
         check_count(parameters, "parameters", least=len(values))
-    edges = tuple(
-        n for n in (harmonic_count(d, degree), harmonic_count(d, degree + 1)) if n < len(values)
-    )
+    ends = sorted({harmonic_count(d, degree), harmonic_count(d, 2 * degree)})
+    edges = tuple(n for n in ends if n < len(values))
     if not edges:
         raise ValueError(
             f"`eigenvalues` must be more than n_k = {harmonic_count(d, degree)}, the number of "
