@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import itertools
 import math
+from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,6 +113,59 @@ def test_cosines_cost_what_the_table_says(b, measured, sharp, paper):
     assert bound.paper == pytest.approx(paper, rel=0.005)
     assert bound.tensor == pytest.approx(sharp, rel=0.005)
     assert cost(on_sphere(400, 10), function) == pytest.approx(measured, rel=0.05)
+
+
+@pytest.mark.parametrize("b", [34.0, 35.0, 100.0, 400.0, 690.0])
+def test_steep_cosines_have_their_finite_bounds(b):
+    # Coefficients 1/p! and powers b^p leave the range of float64, their products do not.
+    bound = learnable(Cosine(axis(3, b)))
+    assert bound.reason is None
+    with mp.workdps(30):
+        paper: Any = 3 * b * mp.sinh(b)
+        assert bound.paper == pytest.approx(float(paper), rel=1e-11)
+        p, squares = 2, mp.mpf(0)
+        term, c = mp.mpf(b) ** 2 / 2, 1 / (2 * mp.pi)
+        while p < 3 * b + 60:
+            squares += term**2 / c
+            term *= mp.mpf(b) ** 2 / ((p + 1) * (p + 2))
+            c *= mp.mpf(p - 1) ** 2 / (p * (p + 1))
+            p += 2
+        tensor: Any = mp.sqrt(squares)
+        assert bound.tensor == pytest.approx(float(tensor), rel=1e-11)
+    assert bound.tensor <= bound.sharp <= bound.proof <= bound.paper
+
+
+@pytest.mark.parametrize("b", [720.0, 1e5, 1e300])
+def test_bounds_that_float64_cannot_hold_say_so(b):
+    bound = learnable(Cosine(axis(3, b)), Power(1.0, axis(3), 2))
+    assert bound.paper == bound.proof == bound.sharp == bound.tensor == math.inf
+    assert bound.reason is not None
+    assert "above 1.8e308" in bound.reason
+    assert "too steep" in str(learnable(Power(1.0, axis(3, 1e10), 40)).reason)
+    chain = learnable_chain(np.eye(3)[1:], Power(1.0, axis(3, 1e3), 52))
+    assert chain.bound == math.inf
+
+
+def test_large_and_small_factors_that_cancel_are_no_overflow():
+    # |alpha| |beta|^p is 1; alpha alone is near the end of float64, beta^p beyond it.
+    bound = learnable(Power(1e-300, axis(3, 1e30), 10), Power(1e-320, axis(3, 1e160), 2))
+    one = learnable(Power(1.0, axis(3), 10), Power(1.0, axis(3), 2))
+    assert bound.tensor == pytest.approx(one.tensor, rel=1e-3)  # 1e-320 has three digits
+    small = learnable(Power(1.0, axis(3, 1e-200), 2))
+    assert (small.reason, small.paper) == (None, 0.0)
+    zero = learnable(Cosine(np.zeros(3)), Power(0.0, axis(3), 4))
+    assert zero.paper == zero.tensor == 0
+
+
+def test_the_series_of_arctan_is_not_cut_by_small_coefficients():
+    # At a norm near 2 terms fall like (b/2)^p, so that 1e-18 is at p = 8000, beyond 2^-p.
+    b = 1.99
+    bound = learnable(Arctan(axis(3, b)))
+    with mp.workdps(30):
+        # The sum of 3 p 2^(1-p) b^p / (p - 1) over even p: p / (p - 1) = 1 + 1 / (p - 1).
+        z = mp.mpf(b) / 2
+        exact = 6 * (z**2 / (1 - z**2) + z * mp.atanh(z))
+        assert bound.paper == pytest.approx(float(exact), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 """Target functions made of powers of linear forms, as the learnability theorem speaks of them."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -11,7 +12,8 @@ from jaxtyping import Array, Float, Float64, Int
 from unlazy.bounds.patterns import Inputs
 from unlazy.checks import check_count, check_finite
 
-_SMALL = 1e-18  # relative size at which the series of a function is cut
+_SMALL = math.log(1e-18)  # relative size at which the series of a function is cut
+_LARGEST = math.log(np.finfo(np.float64).max)
 
 
 class Powers(NamedTuple):
@@ -127,8 +129,15 @@ class Cosine(eqx.Module):
         return np.cos(_linear_form(x, self.beta)) - 1
 
     def powers(self) -> Powers:
-        """The terms of its series, until they no longer matter."""
-        return _even_series(self.beta, lambda j: (-1) ** j / math.factorial(2 * j))
+        """The terms of its series, in the direction of `beta`, until they no longer matter.
+
+        From a norm of 711 on, the first term that float64 cannot hold is infinite and the last.
+        """
+
+        def log_term(b: float, j: int) -> float:
+            return 2 * j * math.log(b) - math.lgamma(2 * j + 1)
+
+        return _even_series(self.beta, log_term, first=-1)
 
 
 class Arctan(eqx.Module):
@@ -147,7 +156,7 @@ class Arctan(eqx.Module):
 
     def __check_init__(self):
         _check_vector(self.beta)
-        norm = float(np.linalg.norm(np.asarray(self.beta, np.float64)))
+        norm = float(row_norms(np.asarray(self.beta, np.float64)[None, :])[0])
         if norm > 1.99:  # at 2 the series no longer converges
             raise ValueError(
                 f"`beta` must have a norm of at most 1.99, got a norm of {norm:.6g}. "
@@ -160,8 +169,12 @@ class Arctan(eqx.Module):
         return z * np.arctan(z / 2)
 
     def powers(self) -> Powers:
-        """The terms of its series, until they no longer matter."""
-        return _even_series(self.beta, lambda j: (-1) ** (j - 1) * 2.0 ** (1 - 2 * j) / (2 * j - 1))
+        """The terms of its series, in the direction of `beta`, until they no longer matter."""
+
+        def log_term(b: float, j: int) -> float:
+            return math.log(2 / (2 * j - 1)) + 2 * j * math.log(b / 2)
+
+        return _even_series(self.beta, log_term, first=1)
 
 
 class Constant(eqx.Module):
@@ -194,6 +207,11 @@ class Constant(eqx.Module):
         return QuadraticForm(self.value * np.eye(self.d)).powers()
 
 
+def row_norms(beta: Float64[np.ndarray, "q d"]) -> Float64[np.ndarray, " q"]:
+    """Norms of rows of any size, whose squares may be outside of float64."""
+    return np.hypot.reduce(np.abs(beta), axis=1)
+
+
 def _check_vector(beta) -> None:
     if np.ndim(beta) != 1 or np.size(beta) == 0:
         raise ValueError(f"`beta` must have shape (d,), got beta.shape={np.shape(beta)}.")
@@ -204,17 +222,25 @@ def _linear_form(x: Inputs, beta) -> Float64[np.ndarray, " n"]:
     return np.asarray(x, np.float64) @ np.asarray(beta, np.float64)
 
 
-def _even_series(beta, coefficient) -> Powers:
-    """The even series with these coefficients, cut where the terms of its bound are negligible."""
+def _even_series(beta, log_term: Callable[[float, int], float], *, first: int) -> Powers:
+    r"""The alternating even series of $\|\beta\|$ with these terms, of which `first` is the sign.
+
+    Terms and not coefficients, for the unit vector along beta: a factorial leaves the range of
+    float64 long before the terms of a large beta do. Cut where those of its bound are negligible.
+    """
     beta = np.asarray(beta, np.float64)
-    b = float(np.linalg.norm(beta))
-    alpha, largest, j = [], 0.0, 0
-    while True:
-        j += 1
-        alpha.append(float(coefficient(j)))
-        # What the paper's bound adds for this degree; the sharp ones add less.
-        size = 2 * j * abs(alpha[-1]) * b ** (2 * j)
-        largest = max(largest, size)
-        if size <= _SMALL * largest or size == 0:
+    b = float(row_norms(beta[None, :])[0])
+    if b == 0:
+        return Powers(np.zeros(1), beta[None, :], np.array([2]))
+    alpha, largest, size = [], -math.inf, 0.0
+    while size > _SMALL + largest:
+        j = len(alpha) + 1
+        log = log_term(b, j)
+        alpha.append(first * (-1) ** (j - 1) * (math.exp(log) if log < _LARGEST else math.inf))
+        if log >= _LARGEST:
             break
-    return Powers(np.array(alpha), np.tile(beta, (j, 1)), 2 * np.arange(1, j + 1))
+        # What the paper's bound adds for this degree; the sharp ones add less.
+        size = math.log(2 * j) + log
+        largest = max(largest, size)
+    p = 2 * np.arange(1, len(alpha) + 1)
+    return Powers(np.array(alpha), np.tile(beta / b, (len(alpha), 1)), p)

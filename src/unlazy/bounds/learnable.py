@@ -2,6 +2,7 @@
 """Functions that wide networks provably learn: bounds on their label energy that no n enters."""
 
 import math
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,25 +10,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
-from unlazy.bounds.functions import Power, Powers, TargetFunction
+from unlazy.bounds.functions import Power, Powers, TargetFunction, row_norms
 from unlazy.bounds.labels import label_energy
 from unlazy.bounds.patterns import Inputs, check_unit_rows
 from unlazy.bounds.series import ntk_series_coefficients
 from unlazy.checks import check_inputs
 from unlazy.kernels import relu_gram
 
+_LARGEST = math.log(np.finfo(np.float64).max)
+_TOO_LARGE = "the bound is above 1.8e308, the largest number of float64: the function is too steep"
+
 
 class LearnableBound(eqx.Module):
     r"""Bounds on $\sqrt{y^\top H^{-1} y}$, loosest first, for labels that a function gives.
 
-    All are `inf` when a degree is one that the kernel does not see; `reason` then says which.
+    All are `inf` when a degree is one that the kernel does not see; one is `inf` when it is above
+    the largest number of float64. `reason` says which.
     """
 
     paper: float
     proof: float
     sharp: float
     tensor: float
-    reason: str | None  # why there is no bound; None when there is
+    reason: str | None  # why a bound is infinite; None when all are finite
 
 
 def learnable(*functions: TargetFunction) -> LearnableBound:
@@ -75,7 +80,7 @@ def learnable(*functions: TargetFunction) -> LearnableBound:
         degree 3 is odd: the kernel does not see it, and the label energy grows with n
     """
     terms = _collect([function.powers() for function in functions])
-    norms = np.linalg.norm(terms.beta, axis=1)
+    norms = row_norms(terms.beta)
     present = (terms.alpha != 0) & (norms > 0)
     hidden = sorted({int(p) for p in terms.p[present] if p % 2 == 1 and p >= 3})
     if hidden:
@@ -84,17 +89,16 @@ def learnable(*functions: TargetFunction) -> LearnableBound:
         it = "it" if len(hidden) == 1 else "them"
         reason = f"{is_odd.format(named)}: the kernel does not see {it}, and the label energy grows"
         return LearnableBound(math.inf, math.inf, math.inf, math.inf, reason + " with n")
-    c = ntk_series_coefficients(int(terms.p.max()))
-    size = np.abs(terms.alpha) * norms**terms.p
+    if np.any(np.isinf(terms.alpha)):
+        return LearnableBound(math.inf, math.inf, math.inf, math.inf, _TOO_LARGE)
+    terms = Powers(terms.alpha[present], terms.beta[present], terms.p[present])
+    c = ntk_series_coefficients(int(max(terms.p, default=0)))[terms.p]
+    scaled = _scaled(terms)
     proof = np.where(terms.p == 1, 2.0, math.sqrt(2 * math.pi) * (terms.p - 1))
-    c_p = np.where(present, c[terms.p], 1.0)  # an absent odd degree would divide by zero
-    return LearnableBound(
-        paper=float(np.sum(3 * terms.p * size)),
-        proof=float(np.sum(proof * size)),
-        sharp=float(np.sum(size / np.sqrt(c_p))),
-        tensor=_tensor_bound(terms, present, c),
-        reason=None,
-    )
+    sums = [np.sum(k * scaled.sizes) for k in (3 * terms.p, proof, 1 / np.sqrt(c))]
+    bounds = [_unscaled(one, scaled) for one in (*sums, _tensor_bound(terms, scaled, c))]
+    huge = None if all(map(math.isfinite, bounds)) else _TOO_LARGE
+    return LearnableBound(*bounds, reason=huge)
 
 
 class LearnableChain(eqx.Module):
@@ -137,11 +141,11 @@ def learnable_chain(x: Inputs, power: Power) -> LearnableChain:
     with jax.enable_x64(True):
         rows = jnp.asarray(x, jnp.float64)
         K = np.asarray(jnp.matmul(rows, rows.T, precision=jax.lax.Precision.HIGHEST))
-    norm = float(np.linalg.norm(np.asarray(power.beta, np.float64)))
+    size = learnable(power).sharp  # |alpha| |beta|^p / sqrt(c_p)
     return LearnableChain(
         energy=label_energy(relu_gram(x), y),
         degree_energy=label_energy((K + K.T) ** power.p / 2**power.p, y) / c_p,
-        bound=float(power.alpha) ** 2 * norm ** (2 * power.p) / c_p,
+        bound=size * size,
     )
 
 
@@ -157,11 +161,38 @@ def _collect(parts: list[Powers]) -> Powers:
     return Powers(alpha, beta, p)
 
 
-def _tensor_bound(terms: Powers, present: np.ndarray, c: Float64[np.ndarray, " q"]) -> float:
+class _Scaled(NamedTuple):
+    """The sizes of terms divided by the largest, which by itself may be outside of float64."""
+
+    sizes: Float64[np.ndarray, " q"]
+    log_largest: float
+
+
+def _scaled(terms: Powers) -> _Scaled:
+    logs = np.log(np.abs(terms.alpha)) + terms.p * np.log(row_norms(terms.beta))
+    if not len(logs):
+        return _Scaled(logs, 0.0)
+    largest = float(np.max(logs))
+    return _Scaled(np.exp(logs - largest), largest)
+
+
+def _unscaled(total: float, scaled: _Scaled) -> float:
+    log = math.log(total) + scaled.log_largest if total > 0 else -math.inf
+    if log >= _LARGEST:
+        return math.inf
+    # The product where its factors are in range: the exponential of the sum has fewer digits.
+    if abs(scaled.log_largest) < 700:
+        return float(total) * math.exp(scaled.log_largest)
+    return math.exp(log)
+
+
+def _tensor_bound(terms: Powers, scaled: _Scaled, c: Float64[np.ndarray, " q"]) -> float:
+    units = terms.beta / row_norms(terms.beta)[:, None]
+    signed = np.sign(terms.alpha) * scaled.sizes
     total = 0.0
-    for p in np.unique(terms.p[present]):
-        same = present & (terms.p == p)
-        alpha, beta = terms.alpha[same], terms.beta[same]
+    for p in np.unique(terms.p):
+        same = terms.p == p
+        alpha, u = signed[same], units[same]
         # Rounding may take the squared norm of tensors that cancel below zero.
-        total += max(float(alpha @ (beta @ beta.T) ** int(p) @ alpha), 0.0) / c[p]
+        total += max(float(alpha @ (u @ u.T) ** int(p) @ alpha), 0.0) / float(c[same][0])
     return math.sqrt(total)
