@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exact best risk of a kernel or a feature map on a cube, for all parity targets at once."""
+"""The best risk of a kernel or a feature map on a cube, for all parity targets at once."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.bounds.cube_samples import check_degree, cube_sample, repeated_rows
 from unlazy.bounds.parity_certificates import THRESHOLD, CubeCertificate, check_target
+from unlazy.bounds.span_risks import NoisySpan, cut, risk_bounds
 from unlazy.checks import check_count, check_finite, check_inputs, check_positive
 from unlazy.data import corners
 from unlazy.linalg import column_space
@@ -18,8 +19,11 @@ from unlazy.special import subset_masks, subsets, walsh_hadamard
 Inputs = Float[Array | np.ndarray, "n d"]
 _ENTRIES = 2**28  # of the table of functions on the cube, 2 GB
 _LISTED = 16  # entries of a corner that are run through at a time: all corners of 24 take 3.2 GB
-_RELATIVE_CUT = 1e-10  # of the singular values of the functions
-_CUT = 1e-9  # of those of the parts of one degree, which are at most 1
+ACCURACY = 1e-14  # of the values of a function: some forty roundings
+_ARITHMETIC = 16 * float(
+    np.finfo(np.float64).eps
+)  # backward error of our own factorisations, relative
+_CUT = 1e-9  # of the singular values of the parts of one degree, which are at most 1
 _PSD = 1e-8  # a negative eigenvalue this small, relative to the largest, is rounding
 
 
@@ -33,6 +37,8 @@ def kernel_certificate(
     others: Float[Array | np.ndarray, "q e"] | None = None,
     weights: Float[Array | np.ndarray, " q"] | None = None,
     averaged: bool = False,
+    accuracy: int | float = ACCURACY,
+    dimension: int | None = None,
 ) -> CubeCertificate:
     r"""The least risk that a kernel method on a sample can reach, whatever its weights.
 
@@ -49,8 +55,13 @@ def kernel_certificate(
     `others` of probabilities `weights`, independent of the cube. The risk is then under the law of
     all coordinates, and is at least the `averaged` one, of the functions averaged over the others.
 
-    Directions of the span whose singular value is below 1e-10 of the largest are left out: to use
-    them, weights would have to be that much larger (`condition` in the result).
+    The values of the kernel are known up to rounding, `accuracy`. The result has bounds of R on
+    both sides that hold for every kernel within this distance of the values, and calls a target
+    not learnt, learnt or undecided by them. A direction of the span whose singular value is below
+    the error may point anywhere, and a learner with large weights may use it: with one such
+    direction no target can be called not learnt. Smooth kernels of a large bandwidth have many.
+    So have functions that depend on each other, such as a cubic kernel on more points than there
+    are cubic polynomials; pass their `dimension`, then nothing is hidden.
 
     Source: RN-21, RN-22 and RN-25, arXiv:1905.10337 Theorem 2, Lemma D.1 and Remark D.3.
 
@@ -64,10 +75,16 @@ def kernel_certificate(
         others: values of the coordinates that are not on the cube, one a row.
         weights: their probabilities; None means equal ones.
         averaged: bound the risk through the functions averaged over `others`.
+        accuracy: the largest error of a value $K(x, x_n)$, relative to the largest one for that
+            $x_n$. The default is far above that of the kernels of this library, at most 2e-15;
+            values from float32 or from sampling that were cast to float64 need a larger one.
+        dimension: the most dimensions that the $K(\cdot, x_n)$ can span, by mathematics: 176 for a
+            cubic kernel of ten coordinates. None means as many as there are different points.
 
     Raises:
         ValueError: `x` is not on a cube, has too many coordinates to enumerate, or the kernel is
-            not positive semi-definite, not finite or not in float64.
+            not positive semi-definite, not finite or not in float64; the values show more
+            dimensions than `dimension`.
 
     Example:
         >>> import functools, jax, unlazy as ul
@@ -77,6 +94,7 @@ def kernel_certificate(
         1.0
     """
     check_target(alpha, threshold)
+    _check_knowledge(accuracy, dimension)
     law = _law(others, weights, averaged)
     x = np.asarray(x, np.float64)
     check_inputs(x, allow_zero_rows=True)
@@ -99,8 +117,8 @@ def kernel_certificate(
     redundant = repeated_rows(x, antipodal=False)
     kept = np.delete(x, redundant[:, 0], axis=0)
     table = _table(lambda rows: kernel(rows, kept), "kernel", on_cube, sample.scale, law)
-    spectrum = _fourier(table, law)
-    return _certificate(spectrum, on_cube, len(x), degree, alpha, threshold, redundant)
+    span = _fourier(table, law, float(accuracy), dimension)
+    return _certificate(span, on_cube, len(x), degree, alpha, threshold, redundant)
 
 
 def feature_certificate(
@@ -111,11 +129,13 @@ def feature_certificate(
     alpha: int | float = 0.3,
     threshold: int | float = THRESHOLD,
     scale: int | float = 1.0,
+    accuracy: int | float = ACCURACY,
+    dimension: int | None = None,
 ) -> CubeCertificate:
     r"""The least risk of linear regression on a feature map, whatever its weights and samples.
 
     As `kernel_certificate`, for the span of the D features instead of the $K(\cdot, x_n)$: with
-    infinitely many samples, too.
+    infinitely many samples, too. A feature that is zero at every corner counts as zero.
 
     Source: RN-21 and RN-48, arXiv:1905.10337 Theorem 3.
 
@@ -126,10 +146,12 @@ def feature_certificate(
         alpha: the size of the parity of degree k in the targets.
         threshold: t; a target is learnt when some output has a risk of at most $t\alpha^2$.
         scale: the size of the entries of the inputs.
+        accuracy: the largest error of a value of a feature, relative to its largest one.
+        dimension: the most dimensions that the features can span, by mathematics; None means D.
 
     Raises:
         ValueError: the $2^d$ corners times D features are too many to list, or the features are
-            not finite or not in float64.
+            not finite or not in float64; the values show more dimensions than `dimension`.
 
     Example:
         >>> W = np.random.default_rng(0).standard_normal((8, 40))
@@ -138,15 +160,16 @@ def feature_certificate(
         1.0 True
     """
     check_target(alpha, threshold)
+    _check_knowledge(accuracy, dimension)
     check_count(inputs, "inputs")
     check_positive(scale, "scale")
     check_degree(degree, inputs)
     _check_features(features, inputs, float(scale))
     law = _law(None, None, False)
     table = _table(features, "features", inputs, float(scale), law)
-    spectrum = _fourier(table, law)
+    span = _fourier(table, law, float(accuracy), dimension)
     none = np.zeros((0, 2), int)
-    return _certificate(spectrum, inputs, table.shape[2], degree, alpha, threshold, none)
+    return _certificate(span, inputs, table.shape[2], degree, alpha, threshold, none)
 
 
 class _Law(NamedTuple):
@@ -155,13 +178,6 @@ class _Law(NamedTuple):
     values: Float64[np.ndarray, "q e"]
     weights: Float64[np.ndarray, " q"]
     averaged: bool
-
-
-class _Spectrum(NamedTuple):
-    """The parity coefficients of an orthonormal basis of the span, one set a row."""
-
-    rows: Float64[np.ndarray, "n r"]
-    condition: float
 
 
 def _law(others: Any, weights: Any, averaged: bool) -> _Law:
@@ -182,6 +198,12 @@ def _law(others: Any, weights: Any, averaged: bool) -> _Law:
             f"`weights` must be {len(values)} probabilities, one a row of others, got {weights}."
         )
     return _Law(values, p / np.sum(p), averaged)
+
+
+def _check_knowledge(accuracy: int | float, dimension: int | None) -> None:
+    check_positive(accuracy, "accuracy")
+    if dimension is not None:
+        check_count(dimension, "dimension", least=0)
 
 
 def _is_enumerable(d: int, values: int) -> bool:
@@ -252,44 +274,67 @@ def _values(
     return found
 
 
-def _fourier(table: Float64[np.ndarray, "n q c"], law: _Law) -> _Spectrum:
-    """An orthonormal basis of the span, in the basis of parities of the cube."""
-    n, weights = len(table), law.weights
+def _fourier(
+    table: Float64[np.ndarray, "n q c"], law: _Law, accuracy: float, dimension: int | None
+) -> NoisySpan:
+    """The span in the basis of parities of the cube, as far as the values tell it."""
+    counted = law.weights > 0
+    table, n, weights = table[:, counted], len(table), law.weights[counted]
+    sizes = np.maximum(table.max(axis=(0, 1)), -table.min(axis=(0, 1)))
+    # Divided first: squares of very small or large functions would leave the range of float64.
+    table, sizes = table[:, :, sizes > 0] / sizes[sizes > 0], sizes[sizes > 0]
+    # Unit columns span the same and are better conditioned when sizes differ. The norm before
+    # averaging, so that a function whose average vanishes has a small error, not a large factor.
+    norms = np.sqrt(np.einsum("nqc,nqc,q->c", table, table, weights) / n)
+    error = _error(norms, sizes, accuracy)
     if law.averaged:
         table, weights = np.einsum("nqc,q->nc", table, weights)[:, None, :], np.ones(1)
-    # Scaled rows turn the mean over inputs into a sum; unit columns span the same and are better
-    # conditioned when features are of very different sizes.
-    rows = (table * np.sqrt(weights / n)[None, :, None]).reshape(-1, table.shape[2])
-    norms = np.linalg.norm(rows, axis=0)
-    rows = rows[:, norms > 0] / norms[norms > 0]
-    space = column_space(rows, cut=_RELATIVE_CUT, relative=True)
-    basis = space.basis.reshape(n, len(weights), -1)
+    # Scaled rows turn the mean over inputs into a sum.
+    rows = table * np.sqrt(weights / n)[None, :, None]
+    rows = rows.reshape(n * len(weights), len(norms))
+    space = column_space(rows / norms, cut=cut(error))
+    seen = int(np.count_nonzero(space.values > error))
+    if dimension is not None and seen > dimension:
+        raise ValueError(
+            f"`dimension` must be at least {seen}, the singular values above the error "
+            f"{error:.2g} of the functions scaled to unit norm, got dimension={dimension}."
+        )
+    most = min(rows.shape) if dimension is None else min(dimension, *rows.shape)
+    basis = space.basis.reshape(n, len(weights), space.rank)
     left = np.einsum("nqr,q->nr", basis, np.sqrt(weights * n))
     kept = space.values[: space.rank]
-    return _Spectrum(walsh_hadamard(left), float(kept[0] / kept[-1]) if len(kept) else 1.0)
+    return NoisySpan(walsh_hadamard(left), kept, error, max(0, most - space.rank))
+
+
+def _error(
+    norms: Float64[np.ndarray, " c"], sizes: Float64[np.ndarray, " c"], accuracy: float
+) -> float:
+    """A bound on the norm of all errors together, of functions scaled to norm 1 from size 1."""
+    # Below the normal numbers an error is as large as it is at the least of them.
+    relative = accuracy * np.maximum(1.0, np.finfo(np.float64).tiny / sizes)
+    return float(np.linalg.norm(relative / norms) + _ARITHMETIC * np.sqrt(len(norms)))
 
 
 def _certificate(
-    spectrum: _Spectrum, d: int, functions: int, degree: int, alpha, threshold, redundant
+    span: NoisySpan, d: int, functions: int, degree: int, alpha, threshold, redundant
 ) -> CubeCertificate:
     sets = subsets(d, degree)
-    H, single = spectrum.rows[subset_masks(d, degree)], spectrum.rows[2 ** np.arange(d)]
+    H, single = span.rows[subset_masks(d, degree)], span.rows[2 ** np.arange(d)]
     space = column_space(H, cut=_CUT)
-    captured = np.sum(space.basis**2, axis=1)
-    own = np.sum(H**2, axis=1)
-    with_base = np.take_along_axis(H @ single.T, sets, axis=1)
-    base = np.sum(single**2, axis=1)[sets]
-    alpha = float(alpha)
-    explained = base + 2 * alpha * with_base + alpha**2 * own[:, None]
+    bounds = risk_bounds(span, H, single, sets, float(alpha))
     return CubeCertificate(
         sets=sets,
-        captured=captured,
+        captured=np.sum(space.basis**2, axis=1),
         inputs=d,
         functions=functions,
         rank=space.rank,
-        alpha=abs(alpha),
+        alpha=abs(float(alpha)),
         threshold=float(threshold),
         redundant=redundant,
-        risks=np.maximum(1 + alpha**2 - explained, 0.0),
-        condition=spectrum.condition,
+        dropped=span.dropped,
+        risks=bounds.lower,
+        attained=bounds.upper,
+        known=len(span.values),
+        error=span.error,
+        condition=span.condition,
     )

@@ -16,7 +16,11 @@ from unlazy.special import krawtchouk, subsets
 Sets = Sequence[Sequence[int]] | Int[np.ndarray, "s k"]
 _MOST_SETS = 2_000_000
 _ENTRIES = 2**24  # of the table of parities held at a time
-_CUT = 1e-9  # relative, of the eigenvalues
+_ROUNDING = 20 * float(
+    np.finfo(np.float64).eps
+)  # of eigenvalues, per point: all entries are at most 1
+_MARGIN = 4.0  # times the error: an eigenvalue below is not told from zero
+_PRIMES = (2**31 - 1, 2**31 - 19)  # products of two residues fit into int64
 
 
 def dot_product_certificate(
@@ -39,7 +43,8 @@ def dot_product_certificate(
     Krawtchouk kernel up to a factor, so that $\kappa$ does not matter. Nothing is enumerated, at a
     cost of $O(N^3)$ once and $O(N^2)$ a set. It covers networks of infinite width, whose kernels
     are such functions on the cube, but not finite ones at random weights. On average over S,
-    $P'_{SS}$ is at most $N/\binom dk$.
+    $P'_{SS}$ is at most $N/\binom dk$. The entries of $K_k$ are integers: its rank is computed from
+    them, modulo primes, where eigenvalues are as small as rounding.
 
     Source: RN-24, arXiv:1905.10337; the kernel is `special.krawtchouk`.
 
@@ -84,6 +89,8 @@ def dot_product_certificate(
         alpha=abs(float(alpha)),
         threshold=float(threshold),
         redundant=redundant,
+        dropped=whitener.dropped,
+        uncertainty=whitener.uncertainty,
     )
 
 
@@ -125,16 +132,55 @@ class _Whitener(NamedTuple):
 
     rows: Float64[np.ndarray, "r n"]
     rank: int
+    dropped: int
+    uncertainty: float
 
 
 def _whitener(signs: Float64[np.ndarray, "n d"], k: int) -> _Whitener:
     """From the Krawtchouk kernel, divided by its diagonal so that nothing overflows."""
-    d = signs.shape[1]
+    n, d = signs.shape
     distances = np.rint((d - signs @ signs.T) / 2).astype(int)
     values, vectors = np.linalg.eigh(krawtchouk(d, k, normalized=True)[distances])
-    kept = values > _CUT * values[-1]
+    error = _ROUNDING * n
+    kept = values > _MARGIN * error
+    rank = int(np.sum(kept))
     rows = vectors[:, kept].T / np.sqrt(values[kept])[:, None]
-    return _Whitener(rows, int(np.sum(kept)))
+    full = rank == min(n, math.comb(d, k))
+    dropped = 0 if full else max(0, _integer_rank(distances, d, k) - rank)
+    # With F the error of the kernel and x = K^+ v, the share moves by at most 3 |F| |x|^2, and
+    # |x|^2 is at most the share over the smallest eigenvalue.
+    uncertainty = 4 * error / float(np.min(values[kept])) if rank else 0.0
+    return _Whitener(rows, rank, dropped, uncertainty)
+
+
+def _integer_rank(distances: Int[np.ndarray, "n n"], d: int, k: int) -> int:
+    """The rank of the Krawtchouk kernel, whose entries are integers, by elimination mod primes.
+
+    It is the rank unless each prime divides all minors of that size, which for a given sample
+    happens with a probability of about one in their product.
+    """
+    values = [
+        sum((-1) ** i * math.comb(j, i) * math.comb(d - j, k - i) for i in range(k + 1))
+        for j in range(d + 1)
+    ]
+    return max(
+        _rank_modulo(np.array([value % p for value in values], np.int64)[distances], p)
+        for p in _PRIMES
+    )
+
+
+def _rank_modulo(A: Int[np.ndarray, "n n"], p: int) -> int:
+    A, rank = A.copy(), 0
+    for column in range(A.shape[1]):
+        below = np.flatnonzero(A[rank:, column])
+        if not len(below):
+            continue
+        A[[rank, rank + below[0]]] = A[[rank + below[0], rank]]
+        pivot = A[rank, column:] * pow(int(A[rank, column]), -1, p) % p
+        A[rank + 1 :, column:] -= A[rank + 1 :, column, None] * pivot % p
+        A[rank + 1 :, column:] %= p
+        rank += 1
+    return rank
 
 
 def _parities(

@@ -36,6 +36,7 @@ class ParityCertificate(eqx.Module):
     alpha: float
     threshold: float  # t
     redundant: Int[np.ndarray, "q 2"]  # a row, and the earlier one that gives the same function
+    dropped: int  # dimensions that the span may have and rounding hides; with any, little is proved
 
     @property
     def degree(self) -> int:
@@ -59,17 +60,22 @@ class ParityCertificate(eqx.Module):
 
     @property
     def bad(self) -> np.ndarray:
-        """Which targets nothing in the span learns, on any output."""
+        """Which targets nothing in the span learns, on any output: proved, rounding included."""
         return self.least > self.threshold * self.alpha**2
 
     @property
+    def undecided(self) -> np.ndarray:
+        """Which targets might be bad, had rounding not hidden a part of the span."""
+        return ~self.bad & (self.dropped > 0)
+
+    @property
     def fraction_bad(self) -> float:
-        """The share of bad targets among those in `sets`."""
+        """The share among those in `sets` of the targets that are proved bad."""
         return float(np.mean(self.bad))
 
     @property
     def min_ratio(self) -> float:
-        r"""The least risk of all, in units of $\alpha^2$: that of having learnt only the rest."""
+        r"""A bound on all risks, in units of $\alpha^2$, which is the risk of the rest learnt."""
         return float(np.min(self.least)) / self.alpha**2
 
     @property
@@ -81,6 +87,10 @@ class ParityCertificate(eqx.Module):
     def counted_fraction(self) -> float:
         """The share of all targets that is bad by counting alone."""
         return max(0.0, 1 - self.counting_bound / self.all_targets)
+
+    @property
+    def _hidden(self) -> str:
+        return f"Rounding hides {self.dropped} directions of the span, which may learn any target"
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """The least risk of every target, sorted, with the threshold and the counting bound."""
@@ -96,7 +106,11 @@ class ParityCertificate(eqx.Module):
         ax.axvline(allowed, color="0.4", ls=":", label="counting: learnt, at most")
         ax.set(xlabel="share of the targets", ylabel=r"risk / $\alpha^2$", xlim=(0, 1))
         ax.set_ylim(bottom=0)
-        ax.set_title(f"{100 * self.fraction_bad:.3g}% of {len(self.sets)} targets are not learnt")
+        undecided = int(np.sum(self.undecided))
+        ax.set_title(
+            f"{100 * self.fraction_bad:.3g}% of {len(self.sets)} targets are not learnt"
+            + (f", {undecided} undecided" if undecided else "")
+        )
         ax.legend()
         return ax
 
@@ -109,9 +123,11 @@ class ParityCertificate(eqx.Module):
             f"|S| = {self.degree}",
             f"  not learnt: {bad} of {len(self.sets)} ({100 * self.fraction_bad:.4g}%) have a risk "
             f"above {self.threshold:.4g} alpha^2 whatever the weights",
-            f"  least risk: {self.min_ratio:.4g} alpha^2",
+            f"  least risk: at least {self.min_ratio:.4g} alpha^2",
             f"  by counting: at most {bound} of all {self.all_targets} targets can be learnt",
         ]
+        if np.any(self.undecided):
+            lines.insert(2, f"  undecided: {int(np.sum(self.undecided))}. {self._hidden}")
         if len(self.redundant):
             rows = some_rows(self.redundant[:, 0])
             lines.append(f"  no new function: {rows} of `x`, equal or opposite to earlier ones")
@@ -119,27 +135,58 @@ class ParityCertificate(eqx.Module):
 
 
 class CubeCertificate(ParityCertificate):
-    r"""The exact least risk in a span of every target $x_i + \alpha\chi_S(x)$, $i \in S$.
+    r"""Bounds of the least risk in a span of every target $x_i + \alpha\chi_S(x)$, $i \in S$.
 
-    Made by `kernel_certificate` and `feature_certificate`. `condition` is the ratio of the largest
-    singular value of the functions, scaled to unit norm, to the smallest that was kept: what was
-    cut could be used with weights that much larger.
+    Made by `kernel_certificate` and `feature_certificate`. The least risk R(S, i) lies between
+    `risks` and `attained`, whatever the errors of the functions within their accuracy; where these
+    are small beside the singular values of the functions, the two differ by about `error` times
+    `condition`. A target is bad, learnt or undecided. `captured` and `rank` are of the functions
+    as computed, and prove nothing while directions are dropped.
 
     Source: RN-21, arXiv:1905.10337 Lemma D.1.
     """
 
-    risks: Float64[np.ndarray, "s k"]  # R(S, i), the columns as the coordinates in `sets`
-    condition: float
+    risks: Float64[np.ndarray, "s k"]  # at most R(S, i), the columns as the coordinates in `sets`
+    attained: Float64[np.ndarray, "s k"]  # at least R(S, i): some weights have no larger risk
+    known: int  # dimensions of the span that the values tell from zero
+    error: float  # norm of all errors, the functions scaled to unit norm
+    condition: float  # the largest singular value over the smallest that was told from zero
+
+    @property
+    def floor(self) -> Float64[np.ndarray, " s"]:
+        r"""The bound $\alpha^2 (1 - P'_{SS})$, as far as it is proved."""
+        return np.minimum(super().floor, self.least)
 
     @property
     def least(self) -> Float64[np.ndarray, " s"]:
-        """The least risk of each target, over its outputs."""
+        """A bound on the least risk of each target, over its outputs."""
         return np.min(self.risks, axis=1)
 
     @property
     def total(self) -> Float64[np.ndarray, " s"]:
-        """The least risk of each target, summed over its k outputs."""
+        """A bound on the risk of each target, summed over its k outputs."""
         return np.sum(self.risks, axis=1)
+
+    @property
+    def learnt(self) -> np.ndarray:
+        """Which targets some weights learn on some output: proved, rounding included."""
+        return np.min(self.attained, axis=1) <= self.threshold * self.alpha**2
+
+    @property
+    def undecided(self) -> np.ndarray:
+        """Which targets are neither proved bad nor proved learnt."""
+        return ~self.bad & ~self.learnt
+
+    @property
+    def _hidden(self) -> str:
+        most = self.known + self.dropped
+        if not self.dropped:
+            return f"The error of the functions, {self.error:.2g}, is too large to tell"
+        return (
+            f"Rounding hides {self.dropped} of the {most} directions of the span "
+            f"({100 * self.dropped / most:.3g}%), which may learn any target. Where mathematics "
+            "says that there are fewer, pass them as `dimension`"
+        )
 
 
 class DotProductCertificate(ParityCertificate):
@@ -149,6 +196,15 @@ class DotProductCertificate(ParityCertificate):
 
     Source: RN-24, arXiv:1905.10337.
     """
+
+    uncertainty: float  # relative error of `captured`
+
+    @property
+    def floor(self) -> Float64[np.ndarray, " s"]:
+        r"""The bound $\alpha^2 (1 - P'_{SS})$ on each output of each target, rounding included."""
+        if self.dropped or self.uncertainty >= 1:
+            return np.zeros(len(self.sets))
+        return self.alpha**2 * np.clip(1 - self.captured / (1 - self.uncertainty), 0.0, 1.0)
 
     def risk(self, outputs: int = 1) -> Float64[np.ndarray, " s"]:
         r"""The bound on the summed risk of outputs that each contain $\pm\alpha\chi_S$."""

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How near a span comes to many targets, when its functions are known up to an error alone."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+_MARGIN = 4.0  # times the error: a singular value below is not told from zero
+_ROUNDING = 100 * float(
+    np.finfo(np.float64).eps
+)  # of sums of squares of coefficients, which are near 1
+_STEP = 10.0  # between the values of a parameter that is optimised over a grid
+
+
+class NoisySpan(NamedTuple):
+    r"""A span of functions, scaled to unit norm, that are known up to an error.
+
+    The true functions are the columns of $B + E$ with $\|E\|_2 \le$ `error`. `rows` are the parity
+    coefficients of the left singular vectors of B, one set per row, for the singular values
+    `values` that are told from zero; `dropped` is how many further dimensions the true span may
+    have. These may point anywhere: the values of the functions say nothing of them.
+    """
+
+    rows: Float64[np.ndarray, "n r"]
+    values: Float64[np.ndarray, " r"]
+    error: float
+    dropped: int
+
+    @property
+    def condition(self) -> float:
+        """The ratio of the largest singular value to the smallest that is told from zero."""
+        return float(self.values[0] / self.values[-1]) if len(self.values) else 1.0
+
+
+class RiskBounds(NamedTuple):
+    """Two sides of the least risk in the true span, for each set and each of its coordinates."""
+
+    lower: Float64[np.ndarray, "s k"]
+    upper: Float64[np.ndarray, "s k"]
+
+
+def cut(error: float) -> float:
+    """The singular value up to which a direction of the functions may be rounding."""
+    return _MARGIN * error
+
+
+def risk_bounds(
+    span: NoisySpan,
+    high: Float64[np.ndarray, "s r"],
+    single: Float64[np.ndarray, "d r"],
+    sets: Int[np.ndarray, "s k"],
+    alpha: float,
+) -> RiskBounds:
+    r"""Bounds on the least risk of $y = x_i + \alpha\chi_S$ that hold for every such error E.
+
+    With $b_j$ the coefficient of y along the singular vector j and $\sigma_j$ its singular value,
+    $R = \|y\|^2 - \sum_j b_j^2$ is the least risk in the span of the functions as computed. Any
+    weights w have $\|y - (B + E) w\| \ge \|y - B w\| - \delta \|w\|$. By
+    $(\rho + c)^2 \le (1 + 1/\tau) \rho^2 + (1 + \tau) c^2$ the true least risk is at least
+
+    $$\frac{\tau}{1 + \tau} \Big( R - \sum_j b_j^2 \frac{\epsilon^2}{\sigma_j^2 - \epsilon^2} \Big),
+    \qquad \epsilon^2 = (1 + \tau) \delta^2 < \sigma_r^2,$$
+
+    for every $\tau > 0$, and by the weights of a ridge fit at most
+
+    $$\Big( \sqrt{R + \sum_j f_j^2 b_j^2} + \delta \sqrt{\sum_j (1 - f_j)^2 b_j^2 / \sigma_j^2}
+    \Big)^2, \qquad f_j = \frac{\rho^2}{\sigma_j^2 + \rho^2},$$
+
+    for every $\rho \ge 0$; both are optimised over a grid. Where the true span may have further
+    dimensions nothing but 0 is a lower bound: one of them may be y itself.
+    """
+
+    def weighted(g: Float64[np.ndarray, " r"]) -> Float64[np.ndarray, "s k"]:
+        """The sum of g_j b_j^2, without the table of all b."""
+        mixed = np.take_along_axis((high * g) @ single.T, sets, axis=1)
+        base, own = (single**2 @ g)[sets], (high**2 @ g)[:, None]
+        return np.maximum(base + 2 * alpha * mixed + alpha**2 * own, 0.0)
+
+    squared, slack = 1 + alpha**2, _ROUNDING * (1 + abs(alpha)) ** 2
+    rest = squared - weighted(np.ones(len(span.values)))
+    lower = np.zeros_like(rest)
+    for tau in _taus(span):
+        noise = (1 + tau) * span.error**2
+        lost = weighted(noise / (span.values**2 - noise))
+        lower = np.maximum(lower, tau / (1 + tau) * (rest - lost - slack))
+    upper = np.full_like(rest, squared)
+    for ridge in (0.0, *(span.error * _STEP ** np.arange(1, 9))):
+        f = ridge**2 / (span.values**2 + ridge**2)
+        far = np.sqrt(np.maximum(rest, 0.0) + slack + weighted(f**2))
+        moved = span.error * np.sqrt(weighted(((1 - f) / span.values) ** 2))
+        upper = np.minimum(upper, (far + moved) ** 2)
+    return RiskBounds(np.minimum(lower, upper), upper)
+
+
+def _taus(span: NoisySpan) -> list[float]:
+    """From 1 to where the noise would reach half of the smallest square; none if all is lost."""
+    if span.dropped:
+        return []
+    if not len(span.values) or span.error == 0:
+        return [1 / _ROUNDING]
+    ratio = float(span.values[-1] / span.error)  # the best tau is below, for risks of order 1
+    most = min(ratio**2 / 2 - 1, 100 * ratio)
+    return [*(_STEP ** np.arange(0.0, np.log10(most))), most]
