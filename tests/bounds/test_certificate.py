@@ -70,6 +70,20 @@ def test_generic_labels_are_not_certified_and_nothing_follows():
     assert proof.deviation_bound(3) == math.inf
 
 
+@pytest.mark.parametrize("rows", [[0, 0], [0, 1, 2, 1]])
+def test_a_singular_kernel_is_never_certified(rows):
+    # lambda_0 is 0, computed as anything of the size of rounding; labels of 0 need no movement,
+    # and every pattern is on in half of the neurons, so that nothing else speaks against it.
+    x = np.eye(3)[rows]
+    _, params = start(3, 8)
+    corners = np.array([[a, b, c] for a in (1.0, -1) for b in (1.0, -1) for c in (1.0, -1)])
+    params = type(params)(W=jnp.asarray(corners, params.W.dtype), a=params.a)
+    proof = lazy_certificate(params, jnp.asarray(x), jnp.zeros(len(rows)))
+    assert not proof.holds
+    assert proof.smallest_eigenvalue <= 0 <= proof.rate
+    assert np.isinf(proof.deviation_bound(1))
+
+
 def test_the_condition_is_that_of_the_definition():
     # Delta and R once more, by loops.
     x = np.asarray(data.sphere(3, 4, key=jax.random.key(10)), np.float64)

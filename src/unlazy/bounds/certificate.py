@@ -23,6 +23,10 @@ from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams
 
+_ROUNDING = 4 * float(
+    np.finfo(np.float64).eps
+)  # of eigenvalues, per row and relative to the largest
+
 
 class LazyCertificate(eqx.Module):
     """The outcome of `lazy_certificate`: whether its condition holds, and what follows if so.
@@ -36,7 +40,7 @@ class LazyCertificate(eqx.Module):
     deviation: float  # Delta(R), on |H(k) - H| for all k
     slack: float  # lambda_0 - mu - Delta, not negative when the certificate holds
     neuron_distance: float  # R: no neuron moves farther
-    smallest_eigenvalue: float  # lambda_0 of H-infinity
+    smallest_eigenvalue: float  # lambda_0 of H-infinity, rounded down
     learning_rate: float
     initial_residual: float  # |y - u(0)|
     initial_output: float  # |u(0)|
@@ -117,6 +121,8 @@ def lazy_certificate(
     check_count(rates, "rates")
     H = relu_gram(x)
     values = eigh(H).values
+    # Less what rounding may have added, here and in the distance of the kernels: a proof.
+    lam0 = float(values[-1]) - _ROUNDING * len(values) * float(values[0])
     lr = _checked_rate(learning_rate, float(values[0]))
     with jax.enable_x64(True):
         P = preactivations(params0.W, x)
@@ -126,11 +132,11 @@ def lazy_certificate(
         gram_gap = float(np.max(np.abs(eigh(pattern_gram(pattern(P), x) - H).values)))
         sizes = np.sort(np.abs(np.asarray(P)), axis=1)
     residual = float(np.linalg.norm(np.asarray(y, np.float64) - u0))
-    best = _search(sizes, gram_gap, residual, float(values[-1]), rates)
+    best = _search(sizes, gram_gap, residual, lam0, rates)
     return LazyCertificate(
         holds=best["slack"] >= 0,
         **best,
-        smallest_eigenvalue=float(values[-1]),
+        smallest_eigenvalue=lam0,
         learning_rate=lr,
         initial_residual=residual,
         initial_output=float(np.linalg.norm(u0)),
@@ -142,6 +148,10 @@ def _search(
 ) -> dict[str, float]:
     """The largest rate that passes, or else the one with the least lack."""
     n, m = sizes.shape
+    names = ("rate", "deviation", "slack", "neuron_distance")
+    if lam0 <= 0:  # duplicate or opposite rows: no rate contracts, and neurons may go anywhere
+        deviation = gram_gap + 4 * n
+        return dict(zip(names, (0.0, deviation, lam0 - deviation, math.inf), strict=True))
     tried = []
     for mu in lam0 * np.arange(rates, 0, -1) / (rates + 1):
         R = math.sqrt(n) * residual / (math.sqrt(m) * float(mu))
@@ -152,7 +162,7 @@ def _search(
         if slack >= 0:
             break
     chosen = tried[-1] if tried[-1][2] >= 0 else max(tried, key=lambda row: row[2])
-    return dict(zip(("rate", "deviation", "slack", "neuron_distance"), chosen, strict=True))
+    return dict(zip(names, chosen, strict=True))
 
 
 def _checked_rate(learning_rate: int | float | None, largest: float) -> float:
