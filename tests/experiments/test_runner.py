@@ -202,6 +202,25 @@ def test_an_unwritable_folder_is_an_error_before_anything_is_computed(toy, tmp_p
         run_experiment(refusing(toy), "smoke", out=tmp_path / "file" / "runs")
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("nothing")])
+def test_a_figure_without_a_folder_is_an_error_before_anything_is_computed(toy, tmp_path, make):
+    (tmp_path / "toy/figure1").mkdir(parents=True)
+    make(tmp_path / "toy/figure1/smoke")
+    with pytest.raises(StoreError, match=r"smoke' is a (fifo|link to nothing)"):
+        run_experiment(refusing(toy), "smoke", out=tmp_path)
+
+
+def test_a_fifo_in_a_cell_is_told_once_and_the_cell_computed_again(toy, tmp_path):
+    run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    table = sorted(tmp_path.rglob("table.parquet"))[1]
+    table.unlink()
+    os.mkfifo(table)
+    report = run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path)
+    assert (report.computed, report.reused) == (1, 2)
+    assert sum("table.parquet is a fifo" in note for note in report.notes) == 1
+    assert run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path).notes == ("few points",)
+
+
 def test_a_disk_that_fills_up_midway_keeps_what_is_stored(toy, tmp_path, monkeypatch):
     def run(config, *, seed, progress):
         if config.index == 2:

@@ -2,6 +2,8 @@
 import contextlib
 import errno
 import os
+import shutil
+import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +117,94 @@ def test_a_file_in_the_way_is_named(tmp_path, below):
         Store(tmp_path / below).prepare()
     assert f"'{tmp_path / 'file'}' is a file" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def fifo(path):
+    os.mkfifo(path)
+
+
+def socket_file(path):
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+def link_to_nothing(path):
+    path.symlink_to("nothing")
+
+
+def link_to_itself(path):
+    path.symlink_to(path)
+
+
+def folder(path):
+    path.mkdir()
+    (path / "something").write_text("")
+
+
+KINDS = {
+    "a fifo": fifo,
+    "a socket": socket_file,
+    "a link to nothing": link_to_nothing,
+    "a folder": folder,
+}
+
+
+def put(path, make):
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    make(path)
+
+
+@pytest.mark.parametrize("name", [CELL, TABLE, ARRAYS, META])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_file_is_named_and_the_cell_can_be_stored_again(store, name, kind):
+    store.write(CELL_A, result(), {})
+    put(store.folder(CELL_A) / name, KINDS[kind])
+    with pytest.raises(DamagedCellError, match=f"damaged: {name} is {kind}"):
+        store.meta(CELL_A) if name == META else store.read(CELL_A)
+    store.remove(CELL_A)
+    store.write(CELL_A, result(), {"seconds": 1})
+    assert store.read(CELL_A).table["loss"][0] == 0.5
+    assert not temporaries(store)
+
+
+@pytest.mark.parametrize("make", [fifo, socket_file, link_to_nothing, link_to_itself, Path.touch])
+def test_what_is_no_folder_of_a_cell_is_named_and_the_cell_can_be_stored_again(store, make):
+    store.write(CELL_A, result(), {})
+    put(store.folder(CELL_A), make)
+    assert store.has(CELL_A)
+    with pytest.raises(DamagedCellError, match=r"is a (fifo|socket|link to nothing|file)\."):
+        store.read(CELL_A)
+    store.remove(CELL_A)
+    assert not store.has(CELL_A)
+    store.write(CELL_A, result(), {})
+    assert store.read(CELL_A).table["loss"][0] == 0.5
+
+
+@pytest.mark.parametrize("place", ["", "cells", "cells/toy", "cells/toy/figure"])
+@pytest.mark.parametrize("kind", ["a fifo", "a link to nothing", "a socket"])
+def test_what_is_no_folder_of_the_store_is_named_before_anything_is_computed(store, place, kind):
+    store.prepare("toy/figure")
+    put(store.root / place, KINDS[kind])
+    with pytest.raises(StoreError) as caught:
+        store.prepare("toy/figure")
+    assert f"'{store.root / place}' is {kind}." in str(caught.value)
+
+
+@pytest.mark.parametrize("call", ["lstat", "open"])
+def test_what_may_not_be_read_is_named(store, monkeypatch, call):
+    store.write(CELL_A, result(), {})
+    real = getattr(os, call)
+
+    def refuse(path, *args, **kwargs):
+        if isinstance(path, Path) and path.is_relative_to(store.folder(CELL_A)):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, *args, **kwargs)
+
+    # Not by the modes of files, which do not hold for root.
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(StoreError, match=r"cannot read .* permission denied") as caught:
+        store.read(CELL_A) if store.has(CELL_A) else None
+    assert not isinstance(caught.value, DamagedCellError)
+    assert call == "lstat" or f"'{store.folder(CELL_A) / CELL}'" in str(caught.value)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT])

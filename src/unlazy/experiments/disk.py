@@ -13,12 +13,20 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
+from stat import S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
 
 from unlazy.errors import StoreError
 
 _PREFIX = ".partial-"
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ELOOP, errno.EISDIR)
 _MINUTE, _DAY = 60.0, 86400.0
+
+
+class NotAFileError(ValueError):
+    """Where a file should be is a folder, a fifo, a link to nothing or the like."""
 
 
 @contextmanager
@@ -66,6 +74,44 @@ def discard(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read.
+
+    Without waiting: whoever opens a fifo would wait for its writer for ever.
+
+    Raises:
+        NotAFileError: If it is something else, which the message names.
+    """
+    what = obstacle(path)
+    if what == "a link to nothing":
+        raise NotAFileError(f"{path.name} is {what}")
+    kind = kind_of(os.stat(path).st_mode)
+    if kind == "file":
+        handle = os.open(path, os.O_RDONLY | _AT_ONCE)
+        file = open(handle, "rb")  # noqa: SIM115  # the caller closes it
+        # Looked at again: it may have been replaced in between.
+        kind = kind_of(os.fstat(handle).st_mode)
+        if kind == "file":
+            return file
+        file.close()
+    raise NotAFileError(f"{path.name} is a {kind}")
+
+
+def kind_of(mode: int) -> str:
+    """What a mode is of, in a word: "file", "folder", "fifo", "socket" or "device"."""
+    tests = {"file": S_ISREG, "folder": S_ISDIR, "fifo": S_ISFIFO, "socket": S_ISSOCK}
+    return next((kind for kind, test in tests.items() if test(mode)), "device")
+
+
+def obstacle(path: Path) -> str | None:
+    """What is where a folder should be: "a file", "a fifo", "a link to nothing"; else None."""
+    try:
+        kind = kind_of(os.stat(path).st_mode)
+    except OSError:  # a link may lead to nothing, or to itself
+        return "a link to nothing" if os.path.islink(path) else None
+    return None if kind == "folder" else f"a {kind}"
+
+
 def write_synced(path: Path, data: bytes) -> None:
     """Write a file and wait until the disk has it."""
     with path.open("wb") as file:
@@ -99,6 +145,13 @@ def replace_file(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
 
 
+def make_writable(folder: Path) -> None:
+    """Make a folder if need be; raise unless it can be written."""
+    with disk_errors("write to", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder)
+
+
 def check_writable(folder: Path) -> None:
     """Raise unless a small file can be made in `folder`, which must exist."""
     with disk_errors("write to", folder):
@@ -110,9 +163,9 @@ def check_writable(folder: Path) -> None:
 
 
 def nearest_existing(path: Path) -> Path:
-    """`path` itself, or the nearest folder above it that exists (or is a file in the way)."""
-    # os.path.exists, not Path.exists: it says no, rather than raise, where we may not look.
-    return next(p for p in (path.absolute(), *path.absolute().parents) if os.path.exists(p))
+    """`path` itself, or the nearest folder above it that exists (or whatever is in the way)."""
+    # os.path.lexists, not Path.exists: it says no, rather than raise, where we may not look.
+    return next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
 
 
 def _is_abandoned(path: Path) -> bool:
@@ -143,11 +196,16 @@ def _is_alive(pid: int) -> bool:
 
 
 def _reason(error: OSError, folder: Path) -> str:
-    """Why, in words: a file in the way is named, since the system's own words do not tell."""
-    if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        path = Path(error.filename) if isinstance(error.filename, str) else folder
-        for place in (path, *path.parents):
-            if os.path.isfile(place):
-                return f"'{place}' is a file"
+    """Why, in words: what is in the way is named, since the system's own words do not tell."""
+    names = (error.filename2, error.filename)  # of a rename, where to comes first
+    path = Path(next((name for name in names if isinstance(name, str)), folder))
+    if path.name.startswith(_PREFIX):
+        path = path.parent
+    if error.errno in _IN_THE_WAY:
+        for place in (*reversed(path.parents), path):
+            if what := obstacle(place):
+                return f"'{place}' is {what}"
+        if error.errno == errno.EISDIR:
+            return f"'{path}' is a folder"
     words = error.strerror or str(error) or type(error).__name__
-    return words[:1].lower() + words[1:]
+    return words[:1].lower() + words[1:] + (f": '{path}'" if path != folder else "")

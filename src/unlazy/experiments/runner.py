@@ -111,13 +111,14 @@ def run_experiment(
         raise ValueError(f"`jobs` must be an integer >= 1, got jobs={jobs!r}.")
     config = experiment.preset(preset).config
     store = Store(out)
-    store.prepare()
+    store.prepare(experiment.name)
+    folder = store.root / experiment.name / preset
+    disk.make_writable(folder)  # tried now, not when all is computed
     task = _Task(experiment, store, progress or Reporter())
     try:
         results = task.results(config, force=force, jobs=jobs)
     finally:
         task.reporter.close()
-    folder = store.root / experiment.name / preset
     disk.clear_abandoned(folder)
     claims = tuple(experiment.claims(config, results))
     claims_file = _write_claims(folder, experiment, preset, claims, results)

@@ -8,6 +8,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +53,33 @@ class Store:
         # Twenty digits keep paths short; should two cells ever share them, `read` tells them apart.
         return self._cells / cell.experiment / cell.digest[:20]
 
-    def prepare(self) -> None:
+    def prepare(self, experiment: str = "") -> None:
         """Make the store if need be, check that it can be written, and clear what dead runs left.
+
+        Args:
+            experiment: Whose cells are going to be written.
 
         Raises:
             StoreError: If nothing can be written there.
         """
         with disk.disk_errors("write to", self.root):
-            self._cells.mkdir(parents=True, exist_ok=True)
+            (self._cells / experiment).mkdir(parents=True, exist_ok=True)
             disk.clear_abandoned(self._cells)
         disk.check_writable(self._cells)
+        if experiment:
+            disk.check_writable(self._cells / experiment)
 
     def has(self, cell: Cell) -> bool:
-        """Whether the cell was stored; whether it is undamaged, only `read` can tell."""
-        return os.path.exists(self.folder(cell))
+        """Whether the cell was stored; whether it is undamaged, only `read` can tell.
+
+        Raises:
+            StoreError: If the disk can not be read.
+        """
+        folder = self.folder(cell)
+        with disk.disk_errors("read", folder), suppress(FileNotFoundError):
+            os.lstat(folder)  # a link to nothing is there: nothing can be written in its place
+            return True
+        return False
 
     def read(self, cell: Cell) -> CellResult:
         """The stored result of a cell.
@@ -76,21 +90,21 @@ class Store:
         """
         folder = self.folder(cell)
         with _damage(folder):
-            record = json.loads((folder / CELL).read_bytes())
+            record = json.loads(_bytes(folder / CELL))
             # As text, since to Python 1 and 1.0 are the same.
             stored, wanted = compact_json(record["cell"]), compact_json(cell.identity())
             if (record["digest"], stored) != (cell.digest, wanted):
                 raise ValueError(f"{CELL} describes another cell")
-            for name in (TABLE, ARRAYS):
-                if record["sha256"][name] != _sha256(folder / name):
-                    raise ValueError(f"{name} is not what was written")
-            return CellResult(read_table(folder / TABLE), read_arrays(folder / ARRAYS))
+            with _as_written(folder / TABLE, record) as table:
+                columns = read_table(table)
+            with _as_written(folder / ARRAYS, record) as arrays:
+                return CellResult(columns, read_arrays(arrays))
 
     def meta(self, cell: Cell) -> dict[str, Any]:
         """What was recorded about the run that stored the cell."""
         folder = self.folder(cell)
         with _damage(folder):
-            return json.loads((folder / META).read_bytes())
+            return json.loads(_bytes(folder / META))
 
     def write(
         self, cell: Cell, result: CellResult, meta: Mapping[str, Any], *, replace: bool = False
@@ -171,8 +185,23 @@ def _write_files(folder: Path, cell: Cell, result: CellResult, meta: Mapping[str
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with disk.open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _bytes(path: Path) -> bytes:
+    with disk.open_regular(path) as file:
+        return file.read()
+
+
+@contextmanager
+def _as_written(path: Path, record: Mapping[str, Any]) -> Iterator[BufferedReader]:
+    """The open file, if its checksum is the recorded one."""
+    with disk.open_regular(path) as file:
+        if record["sha256"][path.name] != hashlib.file_digest(file, "sha256").hexdigest():
+            raise ValueError(f"{path.name} is not what was written")
+        file.seek(0)
+        yield file
 
 
 @contextmanager
@@ -182,8 +211,11 @@ def _damage(folder: Path) -> Iterator[None]:
         with disk.disk_errors("read", folder):
             try:
                 yield
-            except (FileNotFoundError, NotADirectoryError) as error:
-                missing = Path(error.filename or "").name
-                raise DamagedCellError(f"the stored cell '{folder}' has no {missing}.") from error
+            except OSError as error:
+                what = disk.obstacle(folder)
+                if not what and not isinstance(error, FileNotFoundError | NotADirectoryError):
+                    raise
+                fault = f"is {what}" if what else f"has no {Path(error.filename or '').name}"
+                raise DamagedCellError(f"the stored cell '{folder}' {fault}.") from error
     except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise DamagedCellError(f"the stored cell '{folder}' is damaged: {error}.") from error

@@ -24,12 +24,12 @@ def table_bytes(table: Mapping[str, np.ndarray]) -> bytes:
     return sink.getvalue()
 
 
-def read_table(path: Path) -> dict[str, np.ndarray]:
+def read_table(source: Path | BinaryIO) -> dict[str, np.ndarray]:
     """The columns of a Parquet file; strings come back at their shortest width."""
     import pyarrow.parquet as pq
 
     # Not pq.read_table: it would take a folder called `a=b` for a column `a`.
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(source) as file:
         table = file.read()
     return {name: _from_arrow(table.column(name)) for name in table.column_names}
 
@@ -48,9 +48,9 @@ def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
                 np.lib.format.write_array(out, arrays[name], allow_pickle=False)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
+def read_arrays(source: Path | BinaryIO) -> dict[str, np.ndarray]:
     """The arrays of an npz file."""
-    with np.load(path, allow_pickle=False) as file:
+    with np.load(source, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 
