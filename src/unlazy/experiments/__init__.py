@@ -5,6 +5,7 @@ from unlazy.experiments.cell import Cell, CellResult, Progress, Results, Run
 from unlazy.experiments.claims import Claim, largest, least, with_record
 from unlazy.experiments.experiment import Experiment, Preset
 from unlazy.experiments.figures import save_figure, style
+from unlazy.experiments.programs import kept_programs
 from unlazy.experiments.progress import Reporter, reporter_for
 from unlazy.experiments.runner import CellError, RunReport, run_experiment
 from unlazy.experiments.sharing import shared_by_cells
@@ -24,6 +25,7 @@ __all__ = [
     "Run",
     "RunReport",
     "Store",
+    "kept_programs",
     "largest",
     "least",
     "reporter_for",
