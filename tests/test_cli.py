@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import dataclasses
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import jax
@@ -173,6 +177,60 @@ def test_an_interrupt_exits_130_and_tells_how_to_resume(call, toy, monkeypatch, 
     assert not flags or "interrupted" in json.loads(out)["error"]
 
 
+@pytest.mark.parametrize(
+    ("jobs", "outcome", "number"),
+    [
+        ("1", "result", signal.SIGINT),
+        ("1", "error", signal.SIGTERM),
+        ("2", "error", signal.SIGINT),
+    ],
+)
+def test_an_interrupt_that_a_library_swallows_or_turns_into_an_error_counts(
+    call, toy, monkeypatch, jobs, outcome, number
+):
+    def run(config, *, seed, progress):
+        if config.index == 1:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.pthread_kill(threading.main_thread().ident or 0, number)
+                time.sleep(0.05)
+            if outcome == "error":
+                raise RuntimeError("INTERNAL: KeyboardInterrupt")
+        return toy.run(config, seed=seed, progress=progress)
+
+    use(monkeypatch, dataclasses.replace(toy.EXPERIMENT, run=run))
+    code, _, err = call("run", "toy/figure1", "--preset", "smoke", "--jobs", jobs)
+    assert code == 128 + number
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("unlazy: interrupted; finished cells are stored")
+
+
+def test_an_interrupt_after_the_last_cell_counts_too(call, toy, monkeypatch):
+    def claims(config, results):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return toy.claims(config, results)
+
+    use(monkeypatch, dataclasses.replace(toy.EXPERIMENT, claims=claims))
+    assert call("run", "toy/figure1", "--preset", "smoke")[0] == 130
+
+
+@pytest.mark.parametrize("command", ["list", "doctor"])
+def test_every_command_can_be_interrupted(call, monkeypatch, command):
+    def interrupted(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(papers, "get", interrupted)
+    monkeypatch.setattr("unlazy.experiments.doctor.examine", interrupted)
+    assert call(command) == (130, "", "unlazy: interrupted.\n")
+
+
+def test_the_exit_codes_are_those_that_readme_and_help_tell(call):
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    for code, what in cli.EXIT_CODES.items():
+        assert f"| {code} | {what} |" in readme
+        assert str(code) in call("--help")[1]
+
+
 def test_json_of_a_run_is_one_object_and_nothing_else(call, toy, monkeypatch):
     def run(config, *, seed, progress):
         sys.stdout.write("a library that prints\n")
@@ -292,14 +350,16 @@ def test_the_command_line_adds_no_heavy_import_of_its_own():
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_keeps_its_compiled_programs_beside_the_results(tmp_path):
-    command = ["run", "arora2019/figure1", "--preset", "smoke", "--out", str(tmp_path)]
+def test_a_process_of_its_own_keeps_its_compiled_programs_in_the_users_cache(tmp_path):
+    command = ["run", "arora2019/figure1", "--preset", "smoke", "--out", str(tmp_path / "out")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    environment["UNLAZY_CACHE"] = str(tmp_path / "cache")
     code = f"from unlazy.cli import main; main({command})"
     child = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
     assert child.returncode == 0
-    assert list((tmp_path / "compiled").iterdir())
+    assert len(list((tmp_path / "cache" / "compiled").rglob("*-cache"))) > 10
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"arora2019", "cells"}
 
 
 def test_a_run_inside_of_a_program_leaves_its_settings_of_jax(call, tmp_path):

@@ -1,7 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m unlazy`, the same as `unlazy`."""
 
-from unlazy.cli import main
+import sys
+
+from unlazy.interrupts import INTERRUPTS
+
+
+def main() -> None:
+    """Run the command line, interruptible from the start, while it is still being imported."""
+    # Not undone at the end: an interrupt while Python shuts down would print a traceback.
+    INTERRUPTS.watch()
+    try:
+        from unlazy import cli
+    except KeyboardInterrupt:
+        INTERRUPTS.settle()
+        if sys.stderr:
+            sys.stderr.write("unlazy: interrupted.\n")
+        sys.exit(INTERRUPTS.exit_code)
+    cli.main()
+
 
 if __name__ == "__main__":
     main()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: thin, no logic.
 
-Exit codes: 0 all well, 1 a verdict or a self-check is not as it should be, 2 an error that the
-message explains, 130 interrupted. Standard output has the result alone; all else goes to standard
-error. What is heavy to import is imported where it is used, so that `--help` is quick.
+Standard output has the result alone; all else goes to standard error. What is heavy to import is
+imported where it is used, so that `--help` is quick. `EXIT_CODES` lists the exit codes.
 """
 
 import contextlib
@@ -11,19 +10,34 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unlazy.errors import UnlazyError
+from unlazy import streams
+from unlazy.errors import InterruptError, OutputError, UnlazyError, WorkingFolderError
+from unlazy.interrupts import INTERRUPTS
 
 if TYPE_CHECKING:
     import rich.console
 
+    from unlazy.experiments import Experiment, Reporter, RunReport
+
+EXIT_CODES = {
+    0: "all is well",
+    1: "the verdict on a claim is not the recorded one, or doctor found a fault",
+    2: "a mistake or an error, which one line on standard error explains",
+    66: "the working folder has been deleted",
+    74: "standard output is closed or full",
+    130: "interrupted, as by Ctrl-C; 143 when ended by SIGTERM",
+    141: "the reader of the output went away, as head does",
+}
+
 app = typer.Typer(
     add_completion=False,
+    epilog="Exit codes: " + "; ".join(f"{code}, {what}" for code, what in EXIT_CODES.items()) + ".",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -89,35 +103,21 @@ def run(
     as_json: Json = False,
 ) -> int:
     """Compute figures, or resume them; draw them, and check what their papers say of them."""
-    _keep_compiled(out)
-    from unlazy import papers
-    from unlazy.experiments import rendering, reporter_for, run_experiment
+    from unlazy.experiments import run_experiment
 
-    if out == Path():
-        raise UnlazyError("`--out` must name a folder, got an empty name.")
-    if bool(names) == every:
-        known = ", ".join(papers.names())
-        raise UnlazyError(f"Give either `NAME` or `--all`: unlazy run NAME. Known: {known}.")
-    # A library that prints must not spoil the JSON.
-    aside = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
-    reports = []
-    with aside:
-        experiments = [papers.get(name) for name in names or papers.names()]
-        for experiment in experiments:
-            experiment.preset(preset)  # raises, before the first figure is computed
-    try:
-        for experiment in experiments:
-            with aside:
-                progress = reporter_for(sys.stderr)
+    advice = f"finished cells are stored in '{out}', and the same command resumes after them."
+    with _interruptible(advice), contextlib.ExitStack() as until_end:
+        # Before JAX is imported, and so before the figures are.
+        progress = _reporter(until_end)
+        reports = []
+        for experiment in _chosen(names, every, preset, out, as_json=as_json):
+            with _aside(as_json):
                 report = run_experiment(
-                    experiment, preset, out=out, force=force, jobs=jobs, progress=progress
+                    experiment, preset, out=out, force=force, jobs=jobs, progress=progress()
                 )
             reports.append(report)
             if not as_json:
-                rendering.show_report(_console(), report)
-    except KeyboardInterrupt:
-        resume = f"finished cells are stored in '{out}', and the same command resumes after them."
-        return _fail(f"interrupted; {resume}", as_json=as_json, code=130)
+                _show_report(report)
     if as_json:
         content = [report.to_dict() for report in reports]
         _print_json(content[0] if len(names or ()) == 1 else {"figures": content})
@@ -171,23 +171,80 @@ def doctor(out: Out = Path("runs"), as_json: Json = False) -> int:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit; the entry point of `unlazy`."""
     arguments = sys.argv[1:] if args is None else list(args)
-    try:
-        code = app(arguments, prog_name="unlazy", standalone_mode=False)
-    except Exception as error:
-        code = _fail_with(error, as_json="--json" in arguments)
+    with streams.guarded(), INTERRUPTS.watched():
+        try:
+            with _interruptible():
+                code = _call(arguments)
+        except Exception as error:
+            INTERRUPTS.settle()
+            code = _fail_with(error, as_json="--json" in arguments)
     sys.exit(code)
 
 
-def _keep_compiled(out: Path) -> None:
-    """Keep compiled programs beside the results, so that a resumed run need not compile again."""
-    # In a larger program, which has imported JAX already, the settings are that program's.
-    if "jax" in sys.modules or "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        return
-    import jax
+def _call(arguments: list[str]) -> Any:
+    """Run the command, to the last character that it prints; returns its exit code."""
+    streams.check_output()
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise WorkingFolderError(
+            "the working folder has been deleted. Change to one that exists."
+        ) from error
+    code = app(arguments, prog_name="unlazy", standalone_mode=False)
+    sys.stdout.flush()
+    return code
 
-    jax.config.update("jax_compilation_cache_dir", str(out.resolve() / "compiled"))
-    # All of them: hundreds of small ones take longer than the few large ones.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+@contextlib.contextmanager
+def _interruptible(advice: str = "") -> Iterator[None]:
+    """Turn an interrupt into the error that is reported, whatever became of it on its way.
+
+    It may have been swallowed, or turned into another error by a library.
+    """
+    try:
+        yield
+        INTERRUPTS.check()
+    except InterruptError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt) and INTERRUPTS.received is None:
+            raise
+        interrupt = InterruptError(f"interrupted; {advice}" if advice else "interrupted.")
+        interrupt.exit_code = INTERRUPTS.exit_code
+        raise interrupt from error
+
+
+def _reporter(until_end: contextlib.ExitStack) -> "Callable[[], Reporter]":
+    """Begin to keep compiled programs; returns what makes a reporter for each figure."""
+    from unlazy.experiments import PassingReporter, kept_programs, reporter_for
+
+    keep = until_end.enter_context(kept_programs(lambda text: reporter_for(sys.stderr).note(text)))
+    return lambda: PassingReporter(
+        reporter_for(sys.stderr), check=INTERRUPTS.check, after_cell=keep
+    )
+
+
+def _chosen(
+    names: list[str] | None, every: bool, preset: str, out: Path, *, as_json: bool
+) -> "list[Experiment]":
+    """The figures asked for; raises, before the first is computed, where one lacks the preset."""
+    from unlazy import papers
+
+    if out == Path():
+        raise UnlazyError("`--out` must name a folder, got an empty name.")
+    if bool(names) == every:
+        known = ", ".join(papers.names())
+        raise UnlazyError(f"Give either `NAME` or `--all`: unlazy run NAME. Known: {known}.")
+    with _aside(as_json):
+        experiments = [papers.get(name) for name in names or papers.names()]
+        for experiment in experiments:
+            experiment.preset(preset)
+    return experiments
+
+
+def _aside(as_json: bool) -> contextlib.AbstractContextManager[Any]:
+    """A library that prints must not spoil the JSON."""
+    return contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
 
 
 def _fail_with(error: Exception, *, as_json: bool) -> int:
@@ -199,8 +256,9 @@ def _fail_with(error: Exception, *, as_json: bool) -> int:
     # A cell's error is a wrapper that says how to resume: whether it was foreseen, its cause tells.
     cause = error.__cause__ if _is_cell_error(error) else error
     if isinstance(cause, UnlazyError):
-        return _fail(str(error), as_json=as_json)
-    traceback.print_exception(cause, file=sys.stderr)
+        return _fail(str(error), as_json=as_json, code=cause.exit_code)
+    with contextlib.suppress(OutputError):
+        traceback.print_exception(cause, file=sys.stderr)
     kind = "" if isinstance(error, UnlazyError) else f"{type(error).__name__}: "
     return _fail(f"{kind}{error}", as_json=as_json)
 
@@ -214,14 +272,23 @@ def _is_cell_error(error: Exception) -> bool:
 def _fail(message: str, *, as_json: bool, code: int = 2) -> int:
     """Say what is wrong on one line of standard error, and as JSON where that was asked for."""
     line = " ".join(message.split())
-    typer.echo(f"unlazy: {line}", err=True)
-    if as_json:
-        _print_json({"error": line})
+    with contextlib.suppress(OutputError):  # the code that stands says more
+        sys.stderr.write(f"unlazy: {line}\n")
+        sys.stderr.flush()
+        if as_json:
+            _print_json({"error": line})
+            sys.stdout.flush()
     return code
 
 
 def _print_json(content: Mapping[str, Any]) -> None:
-    typer.echo(json.dumps(content, indent=2, allow_nan=False))
+    sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def _show_report(report: "RunReport") -> None:
+    from unlazy.experiments import rendering
+
+    rendering.show_report(_console(), report)
 
 
 def _console() -> "rich.console.Console":

@@ -30,7 +30,8 @@ ROOMS = (
     ),
     *("taylor", "kernels"),
     *("dynamics", "bounds", "escape", "construct", "landscape", "train", "diagnose"),
-    *("estimators", "experiments", "measure", "papers", "cli", "__main__"),
+    *("estimators", "experiments", "measure", "papers"),
+    *("interrupts", "streams", "cli", "__main__"),
 )
 PACKAGES = [
     info.name for info in pkgutil.iter_modules([str(SOURCE)]) if info.name not in ("__main__",)

@@ -6,7 +6,7 @@ from unlazy.experiments.claims import Claim, largest, least, with_record
 from unlazy.experiments.experiment import Experiment, Preset
 from unlazy.experiments.figures import save_figure, style
 from unlazy.experiments.programs import kept_programs
-from unlazy.experiments.progress import Reporter, reporter_for
+from unlazy.experiments.progress import PassingReporter, Reporter, reporter_for
 from unlazy.experiments.runner import CellError, RunReport, run_experiment
 from unlazy.experiments.sharing import shared_by_cells
 from unlazy.experiments.store import DamagedCellError, Store
@@ -18,6 +18,7 @@ __all__ = [
     "Claim",
     "DamagedCellError",
     "Experiment",
+    "PassingReporter",
     "Preset",
     "Progress",
     "Reporter",

@@ -2,6 +2,7 @@
 """What a run tells while it goes: nothing, or plain lines for a log, or bars on a terminal."""
 
 import os
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from unlazy.experiments.cell import Cell
@@ -63,6 +64,51 @@ class LineReporter(Reporter):
     def _line(self, text: str) -> None:
         self.stream.write(text + "\n")
         self.stream.flush()
+
+
+class PassingReporter(Reporter):
+    """Passes all on to another one; a run can be stopped and saved wherever it reports.
+
+    Args:
+        reporter: Told everything.
+        check: Called first; what it raises ends the run.
+        after_cell: Called when a cell is stored.
+    """
+
+    def __init__(
+        self, reporter: Reporter, *, check: Callable[[], None], after_cell: Callable[[], None]
+    ) -> None:
+        self.reporter, self.check, self.after_cell = reporter, check, after_cell
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self.check()
+        self.reporter.note(text)
+
+    def start(self, name: str, cells: int, stored: int) -> None:
+        """Pass it on."""
+        self.check()
+        self.reporter.start(name, cells, stored)
+
+    def cell_started(self, cell: Cell) -> None:
+        """Pass it on."""
+        self.check()
+        self.reporter.cell_started(cell)
+
+    def cell_progress(self, cell: Cell, done: int, total: int) -> None:
+        """Pass it on."""
+        self.check()
+        self.reporter.cell_progress(cell, done, total)
+
+    def cell_finished(self, cell: Cell, seconds: float) -> None:
+        """Pass it on, and save."""
+        self.reporter.cell_finished(cell, seconds)
+        self.after_cell()
+        self.check()
+
+    def close(self) -> None:
+        """Pass it on, in any case."""
+        self.reporter.close()
 
 
 def reporter_for(stream: Stream) -> Reporter:

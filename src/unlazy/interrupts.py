@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interrupts of the command line: none is lost, and a second one ends the process at once.
+
+Python raises `KeyboardInterrupt` wherever the main thread happens to be. In a callback that nobody
+catches exceptions of, such as those that JAX registers with the garbage collector, it is printed
+and forgotten. Here the signal is also remembered: it is raised again where Python tells that it was
+forgotten, and looked for wherever the run can stop.
+
+A thread reads the signals as they come, since the main thread sees none while XLA compiles.
+"""
+
+import _thread
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN = 255  # no number of a signal
+_PAUSE = 0.02  # seconds until an interrupt that could not be raised is tried again
+_BOUNCE = 0.2  # seconds in which a second signal is the first one, passed on by another program
+
+
+class Interrupts:
+    """The signals that ask this process to end.
+
+    Attributes:
+        received: The number of the first one; None before it.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._active = self._settled = self._repeated = False
+        self._wakeup = -1
+
+    @property
+    def exit_code(self) -> int:
+        """By the shells' convention 128 and the number of the signal: 130 for Ctrl-C."""
+        return 128 + (self.received or signal.SIGINT)
+
+    def check(self) -> None:
+        """Raise `KeyboardInterrupt` if a signal came, whatever became of its own exception."""
+        if self.received is not None and not self._settled:
+            raise KeyboardInterrupt
+
+    def settle(self) -> None:
+        """From here on the outcome stands: signals no longer raise, and two still end it all."""
+        self._settled = True
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Handle the signals inside, and leave the handlers as they were; to be nested at will."""
+        undo = self.watch()
+        try:
+            yield
+        finally:
+            undo()
+
+    def watch(self) -> Callable[[], None]:
+        """Handle the signals from now on; the function returned puts the old handlers back."""
+        if self._active or threading.current_thread() is not threading.main_thread():
+            return lambda: None
+        self.received, self._active, self._settled, self._repeated = None, True, False, False
+        reading, self._wakeup = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        before = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        # What is ignored stays ignored, as under `nohup`.
+        ours = [s for s in _SIGNALS if signal.getsignal(s) not in (signal.SIG_IGN, None)]
+        handlers = {number: signal.signal(number, self._handle) for number in ours}
+        hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+        self._next_hook = hook
+        watcher = threading.Thread(target=self._watch, args=(reading,), daemon=True)
+        watcher.start()
+
+        def undo() -> None:
+            signal.set_wakeup_fd(before)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            sys.unraisablehook = hook
+            os.close(self._wakeup)
+            watcher.join()
+            self.received, self._active = None, False
+
+        return undo
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        wanted = self.received is None or self._repeated
+        self.received, self._repeated = self.received or number, False
+        if self._settled or not wanted:  # a second one is the other thread's to act on
+            return
+        if _is_import(frame):  # a native library, half imported, may crash: later
+            self._again()
+            return
+        raise KeyboardInterrupt
+
+    def _again(self) -> None:
+        """Have the interrupt raised anew, by the other thread: a lock may be held here."""
+        with contextlib.suppress(OSError):
+            os.write(self._wakeup, bytes([_AGAIN]))
+
+    def _unraisable(self, unraisable: Any) -> None:
+        """An exception that nobody can catch; if it is the interrupt, it is raised once more."""
+        if self.received is not None and issubclass(unraisable.exc_type, KeyboardInterrupt):
+            self._again()
+        else:
+            self._next_hook(unraisable)
+
+    def _watch(self, pipe: int) -> None:
+        """Read the signals until the other end is closed; the second one ends the process."""
+        own, first = 0, None
+        while data := os.read(pipe, 1):
+            number = data[0]
+            if number == _AGAIN and not self._settled:
+                time.sleep(_PAUSE)
+                own, self._repeated = own + 1, True  # it comes back by the pipe as well
+                _signal_main(self.received or signal.SIGINT)
+            elif number in _SIGNALS and own:
+                own -= 1
+            elif number in _SIGNALS and first is None:
+                first = time.monotonic()
+            elif number in _SIGNALS and time.monotonic() - (first or 0.0) > _BOUNCE:
+                _end(128 + number)
+        os.close(pipe)
+
+
+def _signal_main(number: int) -> None:
+    """Send the main thread a signal, which also ends its waiting where the system has such."""
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, number)
+    else:
+        _thread.interrupt_main(signal.Signals(number))
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    """Whether the main thread is importing something."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _end(code: int) -> None:
+    """End the process without another step; results are stored whole or not at all."""
+    with contextlib.suppress(OSError):
+        cursor = b"\x1b[?25h" if os.isatty(2) else b""  # bars hide it
+        os.write(2, cursor + b"unlazy: interrupted twice; ended at once.\n")
+    os._exit(code)
+
+
+INTERRUPTS = Interrupts()
