@@ -188,7 +188,7 @@ def test_a_real_figure_ends_with_130_wherever_the_interrupt_lands(tmp_path):
     words = ["run", "arora2019/figure1", "--preset", "smoke", "--force", "--out", str(tmp_path)]
 
     def wait(child):
-        time.sleep(rng.uniform(1, 6))
+        time.sleep(rng.uniform(0.5, 3.5))
         assert child.poll() is None
 
     for _ in range(20):

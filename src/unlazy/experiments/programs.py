@@ -112,7 +112,8 @@ def _use(session: Path) -> None:
     # All of them: hundreds of small ones take longer than the few large ones.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     # A GPU's tuning results have no checksum, and their folder would be part of every name.
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+    with contextlib.suppress(AttributeError):  # a setting that not every version has
+        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
 
 
 def _entries(folder: Path) -> list[Path]:
