@@ -80,7 +80,7 @@ def test_claims_and_plot_of_every_preset_bear_trainings_that_diverged(name, pres
 
 
 def test_run_all_at_the_smoke_preset_ends_with_the_recorded_verdicts(smoke_store, tmp_path):
-    settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XDG_CACHE_HOME": str(tmp_path)}
+    settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "UNLAZY_CACHE": str(tmp_path)}
     command = [sys.executable, "-m", "unlazy", "run", "--all", "--preset", "smoke", "--json"]
     done = subprocess.run(
         [*command, "--out", str(smoke_store)],
