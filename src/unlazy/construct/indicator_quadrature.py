@@ -54,10 +54,9 @@ def indicator_error(h: IndicatorFunction, x1: Float[Array | np.ndarray, " n"]) -
     x1 = np.asarray(x1, np.float64)
     if x1.ndim != 1 or not (np.abs(x1) <= 1).all():
         raise ValueError(f"`x1` must be a vector with entries in [-1, 1], got x1={x1}.")
-    b = _bias_rule(h)
-    values = np.array([_mean(h, b, float(x)) for x in x1])
+    values = indicator_means(h, x1)
     error = values - h.phi(x1)
-    a = _panels(_edges(h)[None, :])
+    a, b = _panels(_edges(h)[None, :]), _bias_rule(h)
     # The columns share their a: one product, as if b varied along the rows.
     H = np.sqrt(np.abs(a.weights[0])) * h._polynomials(a.nodes[0])
     B = np.sqrt(np.abs(b.weights)) * h._windows(b.nodes)
@@ -66,16 +65,68 @@ def indicator_error(h: IndicatorFunction, x1: Float[Array | np.ndarray, " n"]) -
     return IndicatorError(x1, values, error, largest, float(np.sum(square**2)))
 
 
+def indicator_means(
+    h: IndicatorFunction, x1: Float64[np.ndarray, " n"]
+) -> Float64[np.ndarray, " n"]:
+    """The mean of indicator times h, the function that h stands for."""
+    if h.method == "bias-free":
+        return _means_without_bias(h, x1)
+    b = _bias_rule(h)
+    return np.array([_mean(h, b, float(x)) for x in x1])
+
+
+class IndicatorTable(NamedTuple):
+    """What `indicator_means` has in common for all limits that are edges of its panels.
+
+    Choosing a limit looks at many of them; by itself each would integrate over b again.
+    """
+
+    a: Float64[np.ndarray, " q"]
+    weights: Float64[np.ndarray, "n i q"]  # of the i-th polynomial at a, with the mean over b
+
+    def means(self, h: IndicatorFunction) -> Float64[np.ndarray, " n"]:
+        """The function that h stands for, for the same h with any of these limits."""
+        return np.einsum("i,iq,niq->n", h.factors, h._polynomials(self.a), self.weights)
+
+
+def indicator_table(
+    h: IndicatorFunction, x1: Float64[np.ndarray, " n"], step: float
+) -> IndicatorTable:
+    """The table of h at these points, for limits that are multiples of `step`."""
+    edges = np.arange(-_REACH, _REACH + step / 2, step)
+    a = _panels(edges[None, :], nodes=4)  # of short panels
+    nodes, found = a.nodes[0], []
+    for x in x1:
+        s = math.sqrt(max(1 - x**2, 1e-16))  # at the very ends a step all but sharp
+        if h.method == "bias-free":
+            shares = np.tile(ndtr(nodes * x / math.sqrt(2 - x**2)), (h.degree + 1, 1))
+        else:
+            b = _bias_rule(h, finest=s)
+            shares = (h._windows(b.nodes) * b.weights) @ ndtr((nodes * x + b.nodes[:, None]) / s)
+        found.append(shares * a.weights[0])
+    return IndicatorTable(nodes, np.stack(found))
+
+
 class _Rule(NamedTuple):
     nodes: np.ndarray
     weights: np.ndarray  # the Gaussian density included
 
 
-def _bias_rule(h: IndicatorFunction) -> _Rule:
+def _bias_rule(h: IndicatorFunction, finest: float = 1.0) -> _Rule:
+    """Panels break at every window and, for integrands of a step of width `finest`, resolve it."""
     if h.method == "centered":  # indicators without a bias
         return _Rule(np.zeros(1), np.ones(1))
-    b = _panels(_bias_edges(h)[None, :])
+    edges = _bias_edges(h)
+    fine = np.arange(-_REACH, _REACH, max(4 * finest, 0.05)) if finest < 0.25 else edges
+    b = _panels(np.unique([*edges, *fine])[None, :])
     return _Rule(b.nodes[0], b.weights[0])
+
+
+def _means_without_bias(h: IndicatorFunction, x1: np.ndarray) -> np.ndarray:
+    """In one variable: given a, the rest of the pre-activation is Gaussian, with b in it."""
+    a = _panels(_edges(h)[None, :])
+    passed = ndtr(a.nodes[0] * x1[:, None] / np.sqrt(2 - x1[:, None] ** 2))
+    return passed @ (a.weights[0] * (h.factors @ h._polynomials(a.nodes[0])))
 
 
 def _mean(h: IndicatorFunction, b: _Rule, x1: float) -> float:
@@ -95,12 +146,12 @@ def _mean(h: IndicatorFunction, b: _Rule, x1: float) -> float:
     return total
 
 
-def _panels(edges: np.ndarray) -> _Rule:
+def _panels(edges: np.ndarray, nodes: int = _NODES) -> _Rule:
     """Gauss-Legendre between consecutive edges, row by row, weighted by the Gaussian density."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    places, weights = np.polynomial.legendre.leggauss(nodes)
     half = np.diff(edges, axis=1)[:, :, None] / 2
     middle = (edges[:, 1:] + edges[:, :-1])[:, :, None] / 2
-    points = (middle + half * nodes).reshape(len(edges), -1)
+    points = (middle + half * places).reshape(len(edges), -1)
     density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
     return _Rule(points, (half * weights).reshape(len(edges), -1) * density)
 
