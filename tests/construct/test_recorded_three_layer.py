@@ -56,7 +56,8 @@ def start(m1, m2, seed):
 def measured(m1, m2, seed, x):
     """Squared errors of slope, both brackets and network, the correlation, and the scale C'."""
     begin = start(m1, m2, seed)
-    found = three_layer_weights(begin, product(), x, variance="paper", key=jax.random.key(seed))
+    options = {"limit": 2.0, "variance": "paper"}
+    found = three_layer_weights(begin, product(), x, key=jax.random.key(seed), **options)
     information, kappa = found.information, found.balance
     z = information.z[:, 0]
     slope = math.sqrt(m2) * information.hidden @ z / (z @ z) * information.scale

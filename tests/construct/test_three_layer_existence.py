@@ -101,7 +101,8 @@ def test_a_wide_network_is_the_product_of_its_parts():
     # one. On nine starts the correlation was .59 to .96, median .94; on four of them, with V* as
     # the paper builds it, .68 to .91. What is left is an offset that all points share.
     x = points()
-    found = three_layer_weights(start(3000, 80_000, 0), product(), x, key=jax.random.key(0))
+    begin, key = start(3000, 80_000, 0), jax.random.key(0)
+    found = three_layer_weights(begin, product(), x, limit=2.0, key=key)
     assert found.correlation > 0.9
     assert found.rms_error < 0.1
     information = found.information
@@ -121,7 +122,7 @@ def test_smaller_networks_are_worse_as_recorded():
     for seed in range(8):
         begin, key = start(250, 10_000, seed), jax.random.key(seed)
         paper, reduced = (
-            three_layer_weights(begin, product(), x, variance=v, key=key)
+            three_layer_weights(begin, product(), x, limit=2.0, variance=v, key=key)
             for v in ("paper", "reduced")
         )
         slope = np.mean((slopes(paper.information) - x[:, 0]) ** 2)
@@ -233,6 +234,34 @@ def test_information_is_the_formula_of_the_lemma():
             z = math.sqrt(24) * s @ W0[block, -1] / math.sqrt(used)
             assert found.z[i, j] == pytest.approx(z, rel=1e-10)
     assert found.scale == pytest.approx(C * math.sqrt(2) / (0.5 * math.sqrt(0.5)))
+
+
+INNER = ["sin", "tanh", "exp", [0, 0, 1.0], [0, 0, 0, 1.0]]
+
+
+@pytest.mark.parametrize("phi", INNER, ids=["sin", "tanh", "exp", "square", "cube"])
+def test_the_bias_of_the_function_that_is_built_is_reported(phi):
+    # With a limit of 2 for all, tanh and the cube were off by 36 and 82 % of their size.
+    e, params, key = np.eye(D), small(12, 8), jax.random.key(0)
+    concept = ThreeLayerConcept(
+        np.ones(1), ["identity"], ONE, ONE, [phi], ["sin"], e[:1], e[1:2]
+    )  # fmt: skip
+    chosen = three_layer_weights(params, concept, error=0.1, key=key)
+    assert 0.02 < chosen.bias[0] <= 0.1
+    fixed = three_layer_weights(params, concept, limit=2.0, key=key)
+    z = np.linspace(-math.sqrt(0.75), math.sqrt(0.75), 9)
+    h = fixed.first[0]
+    assert set(h.limits) == {2.0}
+    error = np.abs(indicator_error(h, z).error)
+    assert fixed.bias[0] == pytest.approx(error.max() / np.abs(h.phi(z)).max(), rel=1e-9)
+    assert (chosen.information.bound > fixed.information.bound) == (fixed.bias[0] > 0.1)
+
+
+def test_functions_given_for_others_have_a_bias():
+    h = indicator_function("sin", method="bias-free").clipped(5.0)
+    found = three_layer_weights(small(12, 8), product(), first=[h], key=jax.random.key(0))
+    size = math.sqrt(0.75)
+    assert found.bias[0] == pytest.approx(1 - math.sin(size) / size, rel=1e-3)  # not the identity
 
 
 def test_rows_given_by_a_function_are_those_of_the_matrix():

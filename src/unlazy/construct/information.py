@@ -15,6 +15,7 @@ from unlazy.bounds.patterns import check_unit_rows
 from unlazy.checks import check_finite, check_inputs, check_positive
 from unlazy.construct.indicator import IndicatorFunction
 from unlazy.construct.intervals import interval_partition, partition_signs
+from unlazy.construct.start_scales import Squares, check_start_scale, squares
 from unlazy.data.concepts.functions import unit_rows
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind
@@ -42,7 +43,7 @@ class RandomInformation(eqx.Module):
     r"""Gaussians $z_{i,j}$ that every second-layer neuron sees multiplied by the j-th function.
 
     $\sqrt{m_2}\, n_i(x) \approx \sum_j z_{i,j}\, \phi_j(\langle w^*_j, x\rangle) / C'$, plus a
-    Gaussian that does not depend on z.
+    Gaussian that does not depend on z. Here $\phi_j$ is what $h_j$ builds, clipping included.
     """
 
     z: Float64[np.ndarray, "m2 q"]
@@ -71,8 +72,9 @@ def random_information(
     z_{i,j} = \frac{\sqrt{m_1}}{\sqrt{|S|}} \sum_{j' \in S} s_{j'} W_{j',d}$$
 
     is a standard Gaussian, and $\mathrm{Cov}(\sqrt{m_2} n_i(x), z_{i,j}) =
-    \phi_j(\langle w^*_j, x\rangle)/C'$ with $C' = C \sqrt q/(x_d \sqrt\tau)$. V is read once, in
-    groups of rows.
+    \phi_j(\langle w^*_j, x\rangle)/C'$ with $C' = C \sqrt q/(x_d \sqrt\tau)$. There $\phi_j$ is the
+    function that the clipped $h_j$ builds, the `values` of `indicator_error`, which a low limit
+    takes far from the one that $h_j$ was made for. V is read once, in groups of rows.
 
     Source: LG-44 and step 1 of LG-45, arXiv:1811.04918 Lemma 6.4; $x_d$ is explicit.
 
@@ -87,8 +89,9 @@ def random_information(
     Raises:
         TypeError: `start` is of another network.
         ValueError: shapes do not fit, there are more functions than first-layer neurons, an h is
-            not bounded, a direction is not of unit norm or touches the last coordinate, or the
-            points are not of unit norm or have another last coordinate.
+            not bounded, a direction is not of unit norm or touches the last coordinate, the points
+            are not of unit norm or have another last coordinate, or the mean squares of the start
+            are not $1/m_1$ for W and $b_1$ and $1/m_2$ for V, up to chance.
 
     Example:
         >>> import unlazy as ul
@@ -112,10 +115,27 @@ def random_information(
     sets = interval_partition(np.clip(y, -1.0, 1.0), tau)
     members = np.equal(block[:, None], np.arange(q)).astype(np.float64)
     S = np.maximum(rows @ first.W.T + first.b1, 0)
-    z, counts, hidden = _stream(start, sets._thresholds(), members, first.W[:, -1], S)
+    streamed = _stream(start, sets._thresholds(), members, first.W[:, -1], S)
+    m2 = len(streamed.z)
+    check_learner_scale(Squares(streamed.squares, m1 * m2), m2, "V", "m2")
     scale = bound * math.sqrt(q) / (float(last) * math.sqrt(tau))
     return RandomInformation(
-        z=root * z, shares=counts / members.sum(axis=0), scale=scale, bound=bound, hidden=hidden
+        z=root * streamed.z,
+        shares=streamed.counts / members.sum(axis=0),
+        scale=scale,
+        bound=bound,
+        hidden=streamed.hidden,
+    )
+
+
+def check_learner_scale(weights: Squares, width: int, name: str, letter: str) -> None:
+    """Raise unless an array of the start has the scale of init="learner", one over the root."""
+    check_start_scale(
+        weights,
+        width**-0.5,
+        f"start.{name}",
+        formula=f"1/sqrt({letter})",
+        advice="Pass a start of nets.ThreeLayer, before any training.",
     )
 
 
@@ -125,7 +145,14 @@ class _First(NamedTuple):
     w: np.ndarray
 
 
-def _stream(start, thresholds, members, column, S) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class _Streamed(NamedTuple):
+    z: np.ndarray  # over sqrt(m1)
+    counts: np.ndarray
+    hidden: np.ndarray
+    squares: float  # of V
+
+
+def _stream(start, thresholds, members, column, S) -> _Streamed:
     """Go once through the rows of V: the sums over each set, its size, and the second layer."""
     m2 = np.shape(start.b2)[0]
     with jax.enable_x64(True):
@@ -136,8 +163,9 @@ def _stream(start, thresholds, members, column, S) -> tuple[np.ndarray, np.ndarr
             tuple(np.asarray(part) for part in _group(rows, edges, both, inputs, math.sqrt(m2)))
             for rows in _groups(start.V, m2, len(column))
         ]
-    sums, counts, hidden = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return sums / np.sqrt(np.maximum(counts, 1.0)), counts, hidden.T
+    sums, counts, hidden, lengths = (np.concatenate(part) for part in zip(*parts, strict=True))
+    z = sums / np.sqrt(np.maximum(counts, 1.0))
+    return _Streamed(z, counts, hidden.T, float(np.sum(lengths)))
 
 
 def _groups(V: Any, m2: int, m1: int) -> Iterator[Array]:
@@ -153,20 +181,22 @@ def _groups(V: Any, m2: int, m1: int) -> Iterator[Array]:
 
 
 @jax.jit
-def _group(V: Array, edges, both: Array, S: Array, root: Array) -> tuple[Array, Array, Array]:
+def _group(V: Array, edges, both: Array, S: Array, root: Array) -> tuple[Array, ...]:
     V = V.astype(jnp.float64)
     signs = partition_signs(jnp, V * root, *(edge[None, :] for edge in edges))
     q = both.shape[1] // 2
     sums = jnp.matmul(signs, both[:, :q], precision=_HIGHEST)
     counts = jnp.matmul(jnp.abs(signs), both[:, q:], precision=_HIGHEST)
-    return sums, counts, jnp.matmul(V, S.T, precision=_HIGHEST)
+    return sums, counts, jnp.matmul(V, S.T, precision=_HIGHEST), jnp.sum(V**2, axis=1)
 
 
 def _checked_first(start, indicators, w, last: float) -> _First:
     check_kind(start, ThreeLayerParams, ThreeLayerStart, name="start")
     W, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
     w = np.asarray(w, np.float64)
-    check_finite(W, "start.W")
+    for name, value in (("W", W), ("b1", b1)):
+        check_finite(value, f"start.{name}")
+        check_learner_scale(squares(value), len(W), name, "m1")
     check_positive(last, "last")
     if w.shape != (len(indicators), W.shape[1]) or not len(indicators):
         raise ValueError(
@@ -190,7 +220,7 @@ def _checked_first(start, indicators, w, last: float) -> _First:
 def _largest(indicators: Sequence[IndicatorFunction]) -> float:
     bound = max(h.bound for h in indicators)
     if not math.isfinite(bound):
-        raise ValueError("`indicators` must be bounded. Use IndicatorFunction.clipped(2.0).")
+        raise ValueError("`indicators` must be bounded. Use IndicatorFunction.clipped.")
     return bound
 
 

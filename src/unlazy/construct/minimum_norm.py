@@ -46,8 +46,8 @@ def minimum_norm(
         `with jax.enable_x64(True)`, or on `np.asarray(result.dW)`.
 
     Raises:
-        ValueError: shapes do not fit, or the linearised network cannot interpolate the labels
-            (duplicate rows that disagree, or too few neurons).
+        ValueError: shapes do not fit, an output weight is not $\pm 1$, or the linearised network
+            cannot interpolate the labels (duplicate rows that disagree, or too few neurons).
 
     Example:
         >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))
@@ -56,6 +56,7 @@ def minimum_norm(
         25.0 [3. 4. 3. 4.]
     """
     check_network(params0.W, x)
+    _check_signs(params0)
     check_labels(y, x.shape[0])
     with jax.enable_x64(True):
         A = pattern(preactivations(params0.W, x))
@@ -63,6 +64,17 @@ def minimum_norm(
         alpha = _solve(pattern_gram(A, x), labels)
         dW = _lift(A, jnp.asarray(x, jnp.float64), jnp.asarray(params0.a, jnp.float64), alpha)
         return MinimumNorm(dW, alpha, float(alpha @ labels))
+
+
+def _check_signs(params0: TwoLayerParams) -> None:
+    """The kernel H has no output weights in it: their squares must be 1."""
+    sizes = np.abs(np.asarray(params0.a, np.float64))
+    if not np.all(sizes == 1):
+        worst = int(np.argmax(np.abs(sizes - 1)))
+        raise ValueError(
+            f"`params0.a` must have entries 1 and -1, got {float(params0.a[worst]):g} in row "
+            f"{worst}. Move the scale of the outputs to the labels."
+        )
 
 
 @jax.jit

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float64
 
 from unlazy.bounds.patterns import Inputs
 from unlazy.checks import check_finite, check_inputs
+from unlazy.construct.start_scales import check_start_scale, squares
 from unlazy.nets import TwoLayer, TwoLayerParams
 
 _ENTRIES = 2**24  # of the pre-activations held at a time: 128 MB in float64
@@ -93,6 +94,13 @@ def check_start(net: TwoLayer, params0: TwoLayerParams, x: Inputs | None) -> flo
             "max(z, 0)^3/6; for others see escape.power_extraction."
         )
     check_twins(net, params0, "symmetric")
+    check_start_scale(
+        squares(params0.W[: net.width // 2]),  # the other half is the same
+        net.init_scale,
+        "params0.W",
+        formula="init_scale",
+        advice="Make the parameters with `init` of this very network, before any training.",
+    )
     radius = 1 / net.init_scale
     if x is not None:
         check_norms(x, net.inputs, radius, "1/init_scale")

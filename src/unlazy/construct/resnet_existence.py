@@ -2,6 +2,7 @@
 """Lemmas E.1 and C.2: hidden weights with which a residual network is a residual concept."""
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -12,9 +13,12 @@ from jaxtyping import Float64
 
 from unlazy.bounds.patterns import Inputs
 from unlazy.checks import check_finite, check_inputs, check_positive
+from unlazy.construct.bounded_indicators import indicator_bias
 from unlazy.construct.indicator import IndicatorFunction, Truncation, indicator_function
+from unlazy.construct.start_scales import check_given_scale, check_start_scale, squares
 from unlazy.data import BiasedConcept, ResidualConcept
 from unlazy.nets import ResNet3Params
+from unlazy.special import PowerSeries
 
 _ENTRIES = 2**24  # of the hidden layers held at a time
 
@@ -25,12 +29,15 @@ class ResNetWeights(eqx.Module):
     `dparams` has W*, V* with their biases, and zeros for A: add it to the start with `jax.tree.map`
     under `with jax.enable_x64(True)`. `base` and `composite` are the linear parts that the two
     lemmas speak of, `outputs` those of the moved network. Without points they are empty and the
-    errors, root mean squares over points and outputs, nan.
+    errors, root mean squares over points and outputs, nan. `bias` is the largest difference between
+    a function and the one that its truncated h builds, over the largest value of the function; it
+    is zero without truncation.
     """
 
     dparams: ResNet3Params
     norms: tuple[float, float]  # Frobenius, of W* and of V*, biases included
     longest: tuple[float, float]  # rows of W* and of V*
+    bias: tuple[float, float]  # what truncation makes of the functions of F and of G, at any width
     base: Float64[np.ndarray, "n k"]  # A D_W0 W* (x, 1), near F
     composite: Float64[np.ndarray, "n k"]  # A D_V0 V* (F(x), 1), near alpha G(F)
     outputs: Float64[np.ndarray, "n k"]
@@ -69,11 +76,14 @@ def resnet_weights(
         concept: the target.
         x: points where errors are measured.
         sigma_w: of the start's W and b1, the network's `sigma_w`.
-        sigma_v: of the start's V and b2, times $\sqrt m$: the network's `sigma_v`.
+        sigma_v: of the start's V and b2, times $\sqrt m$: the network's `sigma_v`. Both are refused
+            where the mean squares of the start contradict them: of a start with that very scale
+            with probability 1e-9.
         truncation: of `indicator_function`; "tight" tames the tails of high degrees.
 
     Raises:
-        ValueError: shapes do not fit, or an entry is not finite.
+        ValueError: shapes do not fit, an entry is not finite, `sigma_w` or `sigma_v` is not that of
+            `params0`, or its A has another variance than 1/m.
 
     Example:
         >>> import unlazy as ul
@@ -88,10 +98,12 @@ def resnet_weights(
     check_positive(sigma_w, "sigma_w")
     check_positive(sigma_v, "sigma_v")
     start = _checked(params0, concept)
+    _check_scales(start, float(sigma_w), float(sigma_v))
     m = start.W.shape[0]
-    dW = _movement(start.W / float(sigma_w), start.A, concept.base, truncation)
+    known = _indicators((*concept.base.functions, *concept.composite.functions), truncation)
+    dW = _movement(start.W / float(sigma_w), start.A, concept.base, known)
     spread = float(sigma_v) / math.sqrt(m)
-    dV = concept.alpha * _movement(start.V / spread, start.A, concept.composite, truncation)
+    dV = concept.alpha * _movement(start.V / spread, start.A, concept.composite, known)
     with jax.enable_x64(True):
         dparams = ResNet3Params(
             W=jnp.asarray(dW[:, :-1]),
@@ -103,7 +115,8 @@ def resnet_weights(
     of_W, of_V = (np.linalg.norm(moved, axis=1) for moved in (dW, dV))
     norms = float(np.linalg.norm(of_W)), float(np.linalg.norm(of_V))
     longest = float(np.max(of_W)), float(np.max(of_V))
-    return ResNetWeights(dparams, norms, longest, *_measured(start, dW, dV, concept, x))
+    bias = _bias(concept.base, known), _bias(concept.composite, known)
+    return ResNetWeights(dparams, norms, longest, bias, *_measured(start, dW, dV, concept, x))
 
 
 class _Start(NamedTuple):
@@ -145,19 +158,55 @@ def _checked(params0: ResNet3Params, concept: ResidualConcept) -> _Start:
     return _Start(W, V, arrays["A"])
 
 
+def _check_scales(start: _Start, sigma_w: float, sigma_v: float) -> None:
+    m = start.A.shape[1]
+    advice = "Pass the {} of the network, which must have init='theory'."
+    for argument, sigma, rows, root in (
+        ("sigma_w", sigma_w, start.W, 1),
+        ("sigma_v", sigma_v, start.V, m),
+    ):
+        for part, of in ((rows[:, :-1], "weights"), (rows[:, -1], "biases")):
+            check_given_scale(
+                squares(part),
+                sigma,
+                argument,
+                of=f"the {of} of `params0` that it stands for",
+                advice=advice.format(argument),
+                root=root,
+            )
+    check_start_scale(
+        squares(start.A),
+        m**-0.5,
+        "params0.A",
+        formula="1/sqrt(m)",
+        advice="Pass a start of nets.ResNet3 with init='theory'.",
+    )
+
+
+def _indicators(
+    functions: Iterable[PowerSeries], truncation: Truncation
+) -> dict[PowerSeries, IndicatorFunction]:
+    return {
+        phi: indicator_function(phi, method="centered", truncation=truncation)
+        for phi in set(functions)
+    }
+
+
+def _bias(concept: BiasedConcept, known: dict[PowerSeries, IndicatorFunction]) -> float:
+    hs = [known[phi] for phi in set(concept.functions)]
+    return max((indicator_bias(h) for h in hs if np.isfinite(h.limits[1:]).any()), default=0.0)
+
+
 def _movement(
     rows: Float64[np.ndarray, "m d1"],
     A: Float64[np.ndarray, "k m"],
     concept: BiasedConcept,
-    truncation: Truncation,
+    known: dict[PowerSeries, IndicatorFunction],
 ) -> Float64[np.ndarray, "m d1"]:
     """The sum of the formula, for rows of standard Gaussians."""
-    known: dict[object, IndicatorFunction] = {}
     H = np.empty((len(rows), len(concept.functions)))
     zero = np.zeros(len(rows))
     for i, phi in enumerate(concept.functions):
-        if phi not in known:
-            known[phi] = indicator_function(phi, method="centered", truncation=truncation)
         H[:, i] = known[phi](rows @ concept.w1[i], zero)
     return (A.T @ concept.a * H) @ concept.w2
 

@@ -9,17 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
-from scipy.special import chdtr, chdtrc
 
 from unlazy.bounds.patterns import Inputs, check_unit_rows
 from unlazy.checks import check_finite, check_inputs, check_positive
+from unlazy.construct.bounded_indicators import indicator_bias
 from unlazy.construct.indicator import IndicatorFunction, Method, indicator_function
+from unlazy.construct.start_scales import check_given_scale, check_start_scale, squares
 from unlazy.data import TwoLayerConcept
 from unlazy.nets import BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_rows
 
 _ENTRIES = 2**24  # of the masks held at a time
-_FALSE_ALARM = 1e-9  # with which output weights of the scale given are refused
 
 
 class TwoLayerWeights(eqx.Module):
@@ -27,12 +27,15 @@ class TwoLayerWeights(eqx.Module):
 
     `dW` is in float64; with x64 off JAX would round it in the next operation: work under
     `with jax.enable_x64(True)`, or on `np.asarray(result.dW)`. Without points the errors are nan.
+    `bias` is the largest difference between a function of the concept and the one that the given h
+    builds, over the largest value of the function; it is zero for the h of this construction.
     """
 
     dW: Float64[Array, "m d"]
     norm_2_inf: float  # the longest row
     norm_frobenius: float
     energies: Float64[np.ndarray, " p"]  # E h^2, one a function: the width that an error needs
+    bias: Float64[np.ndarray, " p"]  # of each function that an h builds, at any width
     outputs: Float64[np.ndarray, "n *c"]  # of the pseudo network at the points given
     max_error: float
     rms_error: float
@@ -63,14 +66,15 @@ def two_layer_weights(
         concept: the target.
         x: points of unit norm where the error is measured.
         output_scale: $\varepsilon_a$, the init_scale of the network. Refused where the mean square
-            of the output weights contradicts it: for Gaussian ones with probability 1e-9.
+            of the output weights contradicts it: for Gaussian ones with probability 1e-9. So are
+            hidden weights and biases whose mean square contradicts 1/m.
         method: of `indicator_function`.
         indicators: the $h^{(i)}$ themselves, one a function of the concept.
 
     Raises:
         TypeError: `params0` are of another network, or `concept` is of another class.
-        ValueError: shapes do not fit, an entry is not finite, a point is not of unit norm, or
-            `output_scale` is not that of `params0`.
+        ValueError: shapes do not fit, an entry is not finite, a point is not of unit norm,
+            `output_scale` is not that of `params0`, or its hidden weights are of another scale.
 
     Example:
         >>> import unlazy as ul
@@ -83,7 +87,7 @@ def two_layer_weights(
     """
     check_positive(output_scale, "output_scale")
     W0, b, a = _checked(params0, concept)
-    _check_scale(a, float(output_scale))
+    _check_scales(W0, b, a, float(output_scale))
     rows = None if x is None else _checked_points(x, W0.shape[1])
     hs = indicators
     if hs is None:
@@ -97,11 +101,13 @@ def two_layer_weights(
     H = np.stack([h(directions[:, i], math.sqrt(m) * b) for i, h in enumerate(hs)], axis=1)
     weights = a.T @ np.atleast_2d(concept.a)
     dW = (weights * H) @ concept.w2 / (m * float(output_scale) ** 2)
-    energies = np.array([h.energy for h in hs])
+    energies, bias = np.array([h.energy for h in hs]), np.zeros(len(hs))
+    if indicators is not None:  # they may be clipped, or made for other functions
+        bias[:] = [indicator_bias(h, f) for h, f in zip(hs, concept.functions, strict=True)]
     lengths = np.linalg.norm(dW, axis=1)
     with jax.enable_x64(True):
         movement = jnp.asarray(dW)
-    sizes = (movement, float(np.max(lengths)), float(np.linalg.norm(lengths)), energies)
+    sizes = (movement, float(np.max(lengths)), float(np.linalg.norm(lengths)), energies, bias)
     if rows is None:
         return TwoLayerWeights(*sizes, np.zeros((0, *concept.a.shape[:-1])), math.nan, math.nan)
     outputs = _pseudo_output(W0, b, a, dW, rows).reshape(len(rows), *concept.a.shape[:-1])
@@ -137,15 +143,22 @@ def _checked(
     return W0, b, a
 
 
-def _check_scale(a: Float64[np.ndarray, "k m"], scale: float) -> None:
-    """Raise where Gaussian weights of that scale would hardly have this mean square."""
-    total = float(np.sum((a / scale) ** 2))  # chi-squared with one degree of freedom an entry
-    if 2 * min(chdtr(a.size, total), chdtrc(a.size, total)) < _FALSE_ALARM:
-        raise ValueError(
-            "`output_scale` must be the scale of the output weights of `params0`, got "
-            f"output_scale={scale:g} for weights of root mean square "
-            f"{np.sqrt(np.mean(a**2)):.6g}. Pass the init_scale of the network."
+def _check_scales(W0, b, a, output_scale: float) -> None:
+    for name, value in (("W", W0), ("b", b)):
+        check_start_scale(
+            squares(value),
+            len(b) ** -0.5,
+            f"params0.{name}",
+            formula="1/sqrt(m)",
+            advice="Pass a start of nets.BiasedTwoLayer, before any training.",
         )
+    check_given_scale(
+        squares(a),
+        output_scale,
+        "output_scale",
+        of="the output weights of `params0`",
+        advice="Pass the init_scale of the network, over sqrt(m) for init='experiment'.",
+    )
 
 
 def _checked_points(x: Inputs, inputs: int) -> Float64[np.ndarray, "n d"]:
