@@ -15,12 +15,12 @@ class Squares(NamedTuple):
     """The sum of the squares of some weights and their number: all that a scale is judged by."""
 
     total: float
-    count: int
+    number: int
 
     @property
     def root_mean(self) -> float:
         """The scale that the weights seem to have."""
-        return math.sqrt(self.total / self.count)
+        return math.sqrt(self.total / self.number)
 
     def fit(self, scale: float) -> bool:
         r"""Whether Gaussian weights of that standard deviation could have this sum.
@@ -29,7 +29,7 @@ class Squares(NamedTuple):
         answer is no for weights of that scale with probability 1e-9.
         """
         ratio = self.total / float(scale) ** 2
-        return bool(2 * min(chdtr(self.count, ratio), chdtrc(self.count, ratio)) >= _FALSE_ALARM)
+        return bool(2 * min(chdtr(self.number, ratio), chdtrc(self.number, ratio)) >= _FALSE_ALARM)
 
 
 def squares(*arrays: Float[Array | np.ndarray, "..."]) -> Squares:

@@ -140,7 +140,7 @@ def three_layer_weights(
         first = _bounded(concept, error, limit, last)
     info = random_information(start, first, concept.w1, x, tau=tau, last=last)
     b2 = np.asarray(start.b2, np.float64)
-    left = _left(info, concept, a / float(output_scale), b2, method, variance) / float(output_scale)
+    left = _left(info, concept, a, b2, method, variance, float(output_scale))
     W0, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
     m1 = len(W0)
     signs = jr.rademacher(key, (len(concept.outer), m1), dtype=jnp.int8)
@@ -179,10 +179,16 @@ def _reach(last: int | float) -> float:
 
 
 def _left(
-    info: RandomInformation, concept: ThreeLayerConcept, a, b2, method: Method, variance: str
+    info: RandomInformation,
+    concept: ThreeLayerConcept,
+    a: Float64[np.ndarray, "k m2"],
+    b2: Float64[np.ndarray, " m2"],
+    method: Method,
+    variance: str,
+    output_scale: float,
 ) -> Float64[np.ndarray, "p1 m2"]:
     """The left vectors of V*, at balance 1."""
-    m2 = len(b2)
+    m2, a = len(b2), a / output_scale
     w = a if variance == "paper" else math.sqrt(math.pi / 2) * np.where(a < 0, -1.0, 1.0)
     shares = np.sum(w * a, axis=0)  # never negative
     sums = concept.v1 @ info.z.T
@@ -193,7 +199,7 @@ def _left(
         if variance == "reduced":
             value = value + h.mean - np.sum(shares * value) / np.sum(shares)
         values.append(value)
-    return np.atleast_2d(concept.a).T @ w * np.stack(values) / m2
+    return np.atleast_2d(concept.a).T @ w * np.stack(values) / (m2 * output_scale)
 
 
 def _second(W0, b1, concept: ThreeLayerConcept, method: Method) -> Float64[np.ndarray, "p1 m1"]:
