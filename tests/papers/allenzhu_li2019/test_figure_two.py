@@ -11,6 +11,8 @@ from unlazy.papers.allenzhu_li2019 import samples
 from unlazy.papers.allenzhu_li2019.figure2 import EXPERIMENT
 from unlazy.papers.allenzhu_li2019.figure2.config import (
     KERNELS,
+    TANGENT,
+    Coupled,
     Grid,
     Limits,
     Panel,
@@ -44,10 +46,11 @@ def invented(errors):
             }
         else:
             names, seeds, arrays = [config.method], config.seeds, {}
+        solvers = ["coupled"] if isinstance(config, Coupled) else ["sgd", "ridge"]
         rows = [
             (solver, 0.1, 1e-3, seed, *(errors(name, solver),) * 3, False, 0, 0)
             for name in names
-            for solver in ([name] if arrays else ["sgd", "ridge"])
+            for solver in ([name] if arrays else solvers)
             for seed in range(cell.seed, cell.seed + seeds)
         ]
         columns = ("solver", "learning_rate", "weight_decay", "seed", "train", "validation", "test")
@@ -68,6 +71,7 @@ def test_the_claims_hold_where_only_the_resnet_learns():
     # Of the kernels of the second panel only exact solutions are known.
     assert "RN-61/kernels-sgd" in said
     assert "RN-62/kernels-sgd" not in said
+    assert {"RN-61/kernels-averaged", "RN-62/kernels-averaged"} <= set(said)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +86,25 @@ def test_the_claims_hold_where_only_the_resnet_learns():
 )
 def test_a_claim_fails_where_another_learns_too(culprit, claim):
     assert verdicts(lambda name, _: 0.1 if name == culprit else 1.0)[claim] == "refuted"
+
+
+def test_coupled_and_averaged_kernels_have_claims_of_their_own():
+    def learns(culprit):
+        return lambda name, solver: 0.1 if (name, solver) == ("3layer(NTK)", culprit) else 1.0
+
+    coupled, averaged = verdicts(learns("coupled")), verdicts(learns("ridge"))
+    assert coupled["RN-62/kernels-ridge"] == averaged["RN-62/kernels-averaged"] == "refuted"
+    assert coupled["RN-62/kernels-averaged"] == averaged["RN-62/kernels-ridge"] == "holds"
+
+
+def test_the_exact_solutions_with_coupled_outputs_are_cells_of_their_own():
+    # So that what is stored of all others stays.
+    for name, count in (("quick", 12), ("paper", 24)):
+        every = EXPERIMENT.cells(EXPERIMENT.preset(name).config)
+        coupled = [cell for cell in every if isinstance(cell.config, Coupled)]
+        assert len(coupled) == count
+        assert {cell.config.method for cell in coupled} == set(TANGENT)
+        assert EXPERIMENT.version == 1
 
 
 def test_the_resnet_must_be_below_the_line_by_a_margin():
@@ -229,6 +252,7 @@ def test_the_smoke_preset_gives_the_recorded_verdicts_and_a_figure(smoke_store):
             assert np.all(curves.along(method) <= curves.along(method, by="validation"))
         for method in KERNELS:
             assert np.isfinite(curves.along(method, solver="ridge")).all()
+            assert np.isfinite(curves.exact(method)).all()
     again = run_experiment(EXPERIMENT, "smoke", out=smoke_store)
     assert (again.computed, again.reused) == (0, len(results))
 

@@ -67,7 +67,8 @@ def tangent_model(
     r"""The network linearised in all its parameters, $f(\theta_0) + J (\theta - \theta_0)$.
 
     The decay pulls the movement to zero. `K` is the kernel averaged over the outputs, which is what
-    all of them have in the limit; with `coupled`, that of every pair of outputs comes too.
+    all of them have in the limit, and another one at finite width; with `coupled`, that of every
+    pair of outputs comes too. To solve that exactly see `grids.coupled`.
 
     Source: RN-8 and RN-18, arXiv:1905.10337 section 8; the average is ours.
     """

@@ -22,7 +22,8 @@ def ridge_path(
     f(x) = o(x) + k(x)^\top \big(K + \tfrac{N\omega}2 I\big)^{-1} (y - o)$$
 
     the point to which SGD with weight decay $\omega$ descends, if it has the time. Several outputs
-    share the kernel, and their errors are added.
+    share the kernel, and their errors are added: for a linear model that couples them, this is
+    another model, with the average of their kernels.
 
     Source: LG-51, arXiv:1811.04918 section 7, and RN-35, arXiv:1905.10337 section 8.
 

@@ -5,8 +5,9 @@ The target has a base signal F, products of pairs of coordinates, and a small co
 product of four of those. Test errors against the width, (a) with all layers trained, beside the
 linearised networks (NTK) and their last layers alone, (b) with the hidden layers trained, on twice
 the samples. Whoever learns F alone stays at the dashed line. The kernels are trained by SGD, as in
-the paper, and solved exactly besides, there with the average of the outputs' kernels for all of
-them, and also at infinite width; into the shaded part no dot-product kernel can go, whatever its
+the paper, and solved exactly besides: the linearised networks with the kernel that couples all
+outputs, and also with its average over the outputs, which is another kernel and the one that all
+have in the limit of infinite width. Into the shaded part no dot-product kernel can go, whatever its
 weights.
 
 Source: RN-61 and RN-62, arXiv:1905.10337 Figure 2. The exact solutions and the certificate (RN-24)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from unlazy.experiments import Claim, Results, with_record
-from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, Config
+from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, TANGENT, Config
 from unlazy.papers.allenzhu_li2019.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.figure2.recorded import RECORDED
 from unlazy.papers.allenzhu_li2019.linear_models import LIMITS
@@ -66,13 +66,19 @@ def _learners(number: str, curves: Curves) -> Iterator[Claim]:
 
 
 def _kernels(number: str, curves: Curves) -> Iterator[Claim]:
-    solvers = ("sgd", "ridge") if curves.panel.sgd_kernels else ("ridge",)
-    for solver in solvers:
-        said = {"sgd": "trained by SGD", "ridge": "solved exactly"}[solver]
-        errors = {m: curves.along(m, solver=solver) for m in KERNELS}
+    ways = {
+        "ridge": ("solved exactly", {m: curves.exact(m) for m in KERNELS}),
+        "averaged": (
+            "averaged over the outputs and solved exactly",
+            {m: curves.along(m, solver="ridge") for m in TANGENT},
+        ),
+    }
+    if curves.panel.sgd_kernels:
+        ways = {"sgd": ("trained by SGD", {m: curves.along(m) for m in KERNELS})} | ways
+    for way, (said, errors) in ways.items():
         least = min(errors, key=lambda m: float(np.min(errors[m])))
         yield Claim(
-            f"{number}/kernels-{solver}",
+            f"{number}/kernels-{way}",
             f"No kernel of finite width {said} goes below k alpha^2: smallest error over it",
             float(np.min(errors[least])),
             ">",

@@ -14,6 +14,7 @@ from unlazy.papers.grids.tuning import Grid
 NAME, VERSION = "allenzhu_li2019/figure2", 1
 NETWORKS: tuple[str, ...] = ("3resnet", "3layer", "2layer")
 KERNELS = tuple(f"{layers}({mode})" for mode in ("NTK", "last") for layers in NETWORKS)
+TANGENT = tuple(method for method in KERNELS if method.endswith("(NTK)"))  # they couple outputs
 
 
 _GRIDS = {
@@ -71,6 +72,16 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Coupled:
+    """A cell: a linearised network solved exactly, with the kernel of all pairs of outputs."""
+
+    task: Task
+    method: str
+    width: int
+    seeds: int
+
+
+@dataclass(frozen=True)
 class Limits:
     """A cell: all kernels of infinite width, and what no dot-product kernel can beat."""
 
@@ -103,6 +114,11 @@ class Panel:
         """The trained methods."""
         return tuple(f"{layers}({self.mode})" for layers in NETWORKS)
 
+    @property
+    def kernel_task(self) -> Task:
+        """The task with as many samples as there are for kernels."""
+        return replace(self.task, n_validation=self.n_kernels // 2, n_test=self.n_kernels)
+
 
 @dataclass(frozen=True)
 class Config:
@@ -123,7 +139,7 @@ class Config:
         """The cells of a method at a width, each with its first seed."""
         task, count = panel.task, self.seeds
         if method in KERNELS:
-            task = replace(task, n_validation=panel.n_kernels // 2, n_test=panel.n_kernels)
+            task = panel.kernel_task
             grid = grid_of(self.kernel_grid, method) if panel.sgd_kernels else None
         else:
             kind = self._grid_of(method, width)
@@ -131,6 +147,10 @@ class Config:
             count = 1 if width >= self.alone and kind == self.grid else count
         training = Training(task, method, width, grid, self.epochs, count)
         return [(training, seed) for seed in range(0, self.seeds, count)]
+
+    def coupled(self, panel: Panel, method: str, width: int) -> Coupled:
+        """The cell of a linearised network's exact solution."""
+        return Coupled(panel.kernel_task, method, width, self.seeds)
 
     def limits(self, panel: Panel) -> Limits:
         """The cell of the kernels of infinite width."""
@@ -151,6 +171,14 @@ def cells(config: Config) -> list[Cell]:
         kernels.append(Cell(NAME, VERSION, config.limits(panel), label=label))
         networks += _trainings(config, panel, panel.networks, panel.widths)
         kernels += _trainings(config, panel, KERNELS, panel.kernel_widths)
+        kernels += [
+            Cell(
+                *(NAME, VERSION, config.coupled(panel, method, width)),
+                label=f"{method}, outputs coupled, m = {width}, N = {panel.task.n}",
+            )
+            for width in panel.kernel_widths
+            for method in TANGENT
+        ]
     return mixed(networks, kernels, work=lambda cell: cell.config.width)
 
 

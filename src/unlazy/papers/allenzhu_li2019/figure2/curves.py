@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.experiments import Results
-from unlazy.papers.allenzhu_li2019.figure2.config import Config, Limits, Panel
+from unlazy.papers.allenzhu_li2019.figure2.config import TANGENT, Config, Panel, Training
 from unlazy.papers.allenzhu_li2019.linear_models import LIMITS
 from unlazy.papers.grids.tuning import Table, best_rows, merge
 
@@ -25,7 +25,10 @@ class Curves:
         self, method: str, width: int, *, solver: str = "sgd", by: str = "test", of: str = "test"
     ) -> Errors:
         """The error on the set `of` of each seed's best lane by the set `by`; inf without one."""
-        cells = self.config.trainings(self.panel, method, width)
+        if solver == "coupled":
+            cells = [(self.config.coupled(self.panel, method, width), 0)]
+        else:
+            cells = self.config.trainings(self.panel, method, width)
         return self._best(merge([self._found[cell].table for cell in cells]), solver, by, of)
 
     def limit(self, method: str, *, by: str = "test") -> Errors:
@@ -35,6 +38,10 @@ class Curves:
     def along(self, method: str, *, solver: str = "sgd", by: str = "test") -> np.ndarray:
         """The test errors at all widths of a method, one width a row."""
         return np.stack([self.at(method, m, solver=solver, by=by) for m in self.widths(method)])
+
+    def exact(self, method: str) -> np.ndarray:
+        """The test errors of a kernel solved exactly, with coupled outputs where it has them."""
+        return self.along(method, solver="coupled" if method in TANGENT else "ridge")
 
     def limits(self) -> dict[str, Errors]:
         """The test errors of all kernels of infinite width."""
@@ -60,7 +67,7 @@ class Curves:
         return sum(
             bool(result.table["extension"].any())
             for (point, _), result in self._found.items()
-            if not isinstance(point, Limits) and point.task.n == self.panel.task.n
+            if isinstance(point, Training) and point.task.n == self.panel.task.n
         )
 
     def _best(self, table: Table, solver: str, by: str, of: str) -> Errors:

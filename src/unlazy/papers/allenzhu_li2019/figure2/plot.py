@@ -7,7 +7,7 @@ import numpy as np
 
 from unlazy.experiments import Results
 from unlazy.experiments.figures import COLORS, spanning
-from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, NETWORKS, Config, Panel
+from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, NETWORKS, TANGENT, Config, Panel
 from unlazy.papers.allenzhu_li2019.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.linear_models import LIMITS
 from unlazy.papers.grids.ticks import round_ticks
@@ -22,6 +22,7 @@ _MARKS: dict[str, dict[str, Any]] = {
     "NTK": {"marker": "^", "ls": "--", "lw": 1.1},
     "last": {"marker": "v", "ls": ":", "lw": 1.1},
 }
+_AVERAGED: dict[str, Any] = {"marker": "x", "ls": "none", "ms": 4}
 _ZERO: dict[str, Any] = {"color": "gray", "lw": 0.8, "ls": (0, (1, 3))}
 _THRESHOLD: dict[str, Any] = {"color": "black", "lw": 1.1, "ls": "--"}
 
@@ -62,19 +63,7 @@ def _plot_panel(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
         low, high = errors.min(axis=1), errors.max(axis=1)
         ax.fill_between(panel.widths, low, high, color=color, alpha=0.18, lw=0)
     end = 2.2 * max((*panel.widths, *panel.kernel_widths))
-    for method in KERNELS:
-        layers, mode = method.rstrip(")").split("(")
-        style: dict[str, Any] = {"color": _COLORS[layers]} | _MARKS[mode]
-        # Side by side, since many coincide.
-        beside = (end / min(panel.widths)) ** _BESIDE[layers]
-        places = np.array(panel.kernel_widths) * beside
-        if panel.sgd_kernels:
-            ax.plot(places, curves.along(method).mean(axis=1) * unit, **style)
-        exact = curves.along(method, solver="ridge").mean(axis=1) * unit
-        hollow: dict[str, Any] = style | {"mfc": "white", "ls": "none"}
-        ax.plot(places, exact, **hollow)
-        if method in LIMITS:
-            ax.plot([end * beside], [np.mean(curves.limit(method)) * unit], **hollow)
+    _plot_kernels(ax, curves, end)
     ax.axhline(unit, **_THRESHOLD, zorder=3)
     certified = unit * (1 - float(np.mean(curves.captured)))
     ax.axhspan(1e-9, certified, color="black", alpha=0.05, lw=0, zorder=0)
@@ -85,6 +74,25 @@ def _plot_panel(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
     ax.minorticks_off()
     if len(ticks) > 5:
         ax.tick_params(axis="x", labelsize=7.5)
+
+
+def _plot_kernels(ax: "matplotlib.axes.Axes", curves: Curves, end: float) -> None:
+    panel, unit = curves.panel, curves.unit
+    for method in KERNELS:
+        layers, mode = method.rstrip(")").split("(")
+        style: dict[str, Any] = {"color": _COLORS[layers]} | _MARKS[mode]
+        # Side by side, since many coincide.
+        beside = (end / min(panel.widths)) ** _BESIDE[layers]
+        places = np.array(panel.kernel_widths) * beside
+        if panel.sgd_kernels:
+            ax.plot(places, curves.along(method).mean(axis=1) * unit, **style)
+        hollow: dict[str, Any] = style | {"mfc": "white", "ls": "none"}
+        ax.plot(places, curves.exact(method).mean(axis=1) * unit, **hollow)
+        if method in TANGENT:
+            averaged = curves.along(method, solver="ridge").mean(axis=1) * unit
+            ax.plot(places, averaged, **(style | _AVERAGED))
+        if method in LIMITS:
+            ax.plot([end * beside], [np.mean(curves.limit(method)) * unit], **hollow)
 
 
 def _trained(panel: Panel) -> str:
@@ -107,6 +115,7 @@ def _legend(fig: "matplotlib.figure.Figure", config: Config) -> None:
             handles.append(Line2D([], [], **gray, **style, label=f"{said[mode]}, SGD"))
         hollow: dict[str, Any] = style | {"ls": "none", "mfc": "white"}
         handles.append(Line2D([], [], **gray, **hollow, label=f"{said[mode]}, exact"))
+    handles.append(Line2D([], [], **gray, **_AVERAGED, label="NTK averaged over outputs, exact"))
     handles += [
         Line2D([], [], **_THRESHOLD, label=r"only $F$ learnt, $k\alpha^2$"),
         Patch(color="black", alpha=0.08, lw=0, label="out of reach of dot-product kernels"),
