@@ -241,6 +241,11 @@ def _resnet_training(config, seed: int) -> Layout:
     return _lanes(solvers, config.grid.rates, config.grid.decays, seeds)
 
 
+def _coupled_outputs(config, seed: int) -> Layout:
+    layout = _lanes(["coupled"], (np.nan,), (0.1,), range(seed, seed + config.seeds))
+    return layout._replace(measured=(*layout.measured, "residual"))
+
+
 def _limits(config, seed: int) -> Layout:
     layout = _lanes(list(LIMITS), (np.nan,), (0.1,), range(seed, seed + config.seeds))
     return layout._replace(arrays={"captured": (config.seeds,), "energy": (config.seeds,)})
@@ -287,6 +292,7 @@ _LAYOUTS: dict[type, Callable[[Any, int], Layout]] = {
     Point: _point,
     penalty_figure.config.Training: _penalty,
     resnet_figure2.config.Training: _resnet_training,
+    resnet_figure2.config.Coupled: _coupled_outputs,
     resnet_figure2.config.Limits: _limits,
     resnet_figure3.config.Sweep: _betas,
     figure4.config.Training: _parity_training,
