@@ -3,6 +3,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_count, check_positive
-from unlazy.kernels.blocks import check_pair, kernel_matrix, polar
+from unlazy.kernels.blocks import angular_matrix, check_pair, polar
+from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.mlp import ntk
 from unlazy.special import arc_cosine
 
@@ -46,13 +48,9 @@ def gaussian(
     """
     check_positive(bandwidth, "bandwidth")
     x1, x2, dtype = check_pair(x1, x2, dtype, allow_zero_rows=True)
-    with jax.enable_x64(dtype == jnp.float64):
-        scale = 1 / math.sqrt(bandwidth)
-        p1 = polar(x1, "x1", dtype)
-        if x2 is None:
-            return kernel_matrix(_Gaussian(), p1.unit, p1.norm * scale)
-        p2 = polar(x2, "x2", dtype)
-        return kernel_matrix(_Gaussian(), p1.unit, p1.norm * scale, p2.unit, p2.norm * scale)
+    scale = 1 / math.sqrt(bandwidth)
+    evaluate = partial(angular_matrix, _Gaussian(), lambda norm: norm * scale)
+    return at_precision(evaluate, x1, x2, dtype)
 
 
 def arcsin(
@@ -84,12 +82,7 @@ def arcsin(
          [0.     1.5708]]
     """
     x1, x2, dtype = check_pair(x1, x2, dtype)
-    with jax.enable_x64(dtype == jnp.float64):
-        p1 = polar(x1, "x1", dtype)
-        if x2 is None:
-            return kernel_matrix(_Arcsin(), p1.unit, p1.norm)
-        p2 = polar(x2, "x2", dtype)
-        return kernel_matrix(_Arcsin(), p1.unit, p1.norm, p2.unit, p2.norm)
+    return at_precision(partial(angular_matrix, _Arcsin(), lambda norm: norm), x1, x2, dtype)
 
 
 def conjugate(
@@ -163,13 +156,16 @@ def tangent(
 def _normalised(x1, x2, layers: int, trained: str, dtype) -> Float[Array, "n1 n2"]:
     check_count(layers, "layers", least=2)
     x1, x2, dtype = check_pair(x1, x2, dtype, allow_zero_rows=True)
-    with jax.enable_x64(dtype == jnp.float64):
-        u1 = polar(append_one(x1, dtype), "x1", dtype).unit
-        u2 = None if x2 is None else polar(append_one(x2, dtype), "x2", dtype).unit
     # The readout's variance of unit rows is weight_variance^layers / (2^depth fan_in): set to 1.
     depth = layers - 1
     variance = (2.0**depth * (x1.shape[1] + 1)) ** (1 / layers)
-    return ntk(u1, u2, depth=depth, weight_variance=variance, trained=trained, dtype=dtype)
+
+    def evaluate(x1, x2, dtype):
+        u1 = polar(append_one(x1, dtype), "x1", dtype).unit
+        u2 = None if x2 is None else polar(append_one(x2, dtype), "x2", dtype).unit
+        return ntk(u1, u2, depth=depth, weight_variance=variance, trained=trained, dtype=dtype)
+
+    return at_precision(evaluate, x1, x2, dtype)
 
 
 def append_one(x: Array | np.ndarray, dtype: jnp.dtype) -> Float[Array, "n d1"]:

@@ -9,6 +9,7 @@ longer carries their angle are found and computed again from the difference of t
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -138,6 +139,30 @@ def _polar(x: Float[Array, "n d"]) -> Polar:
     # Rows that are of unit norm to rounding count as such: their diagonal is then exact.
     norm = jnp.where(jnp.abs(norm - 1) <= 4 * jnp.finfo(x.dtype).eps, jnp.ones_like(norm), norm)
     return Polar(norm, scaled / length[:, None])
+
+
+def angular_matrix(
+    kernel: AngularKernel,
+    rows: Callable[[Float[Array, " n"]], Any],
+    x1: Array | np.ndarray,
+    x2: Array | np.ndarray | None,
+    dtype: jnp.dtype,
+) -> Float[Array, "n1 n2"]:
+    """The matrix of `kernel` between inputs, where `rows` gives each row's numbers from the norms.
+
+    `rows` is called once, for both sides: how many numbers it gives per row may depend on their
+    values (the degrees of a series do), and the two sides of a pair must have as many.
+    """
+    p1 = polar(x1, "x1", dtype)
+    if x2 is None:
+        return kernel_matrix(kernel, p1.unit, rows(p1.norm))
+    p2 = polar(x2, "x2", dtype)
+    both, n1 = rows(jnp.concatenate([p1.norm, p2.norm])), x1.shape[0]
+    rows1, rows2 = (
+        jax.tree.map(lambda v, part=part: v[..., part], both)
+        for part in (slice(None, n1), slice(n1, None))
+    )
+    return kernel_matrix(kernel, p1.unit, rows1, p2.unit, rows2)
 
 
 def kernel_matrix(

@@ -3,6 +3,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -11,7 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_count, check_name, check_positive, is_known, some_rows
-from unlazy.kernels.blocks import check_pair, kernel_matrix, polar
+from unlazy.kernels.blocks import angular_matrix, check_pair
+from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.dual import ActivationLike, dual_of
 from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments
 
@@ -48,9 +50,20 @@ def ntk(
     $(\sigma_w^4 / d)$ times `relu_gram`.
 
     Rows may have any norm. With `x2` None the matrix is symmetric to the last bit and the diagonal
-    follows its own recursion; nearly parallel rows keep their angle through every ReLU layer (not
-    under `jax.jit`). ReLU, relu3, erf, sin, cos, exp and identity are in closed form, all others
-    by a Hermite series of known error (a warning tells when it exceeds 1e-8).
+    follows its own recursion; nearly parallel rows keep their angle through every layer of ReLU,
+    leaky ReLU, abs or sign (not under `jax.jit`). These, rectified powers, erf, sin, cos, exp and
+    identity are in closed form, exact to rounding at any angle; `jax.nn.relu`, `jax.nn.leaky_relu`,
+    `jnp.abs` and `jnp.sign` count as the activations of those names.
+
+    All others are summed as a Hermite series of up to 510 terms (126 under `jax.jit`). A smooth
+    activation is exact to rounding unless its rows are long; a warning tells when the series leaves
+    more than 1e-8. With a kink it is exact to rounding for correlations below 0.93 in size, and
+    nearer to 1 off by up to 2e-3 of the diagonal, which the warning states. A Python function with
+    a kink other than at 0 is integrated to three digits (its slope to two), which nothing tells:
+    use `unlazy.activation` with a shift, whose kink is known.
+
+    Sign and the step have a covariance, but no finite tangent kernel: `nngp` takes them, and `ntk`
+    with the readout alone trained.
 
     Source: AR-6 at depth 1, RN-17 at depths 1 and 2; the recursion is arXiv:1806.07572's, in whose
     notation our σ_w² multiplies the weights' variance.
@@ -66,7 +79,8 @@ def ntk(
         dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.
 
     Raises:
-        ValueError: an argument is out of its range, or a row is zero without biases.
+        ValueError: an argument is out of its range, a row is zero without biases, or a hidden
+            layer is trained under an activation that jumps.
 
     Example:
         >>> print(ntk(jnp.eye(2), depth=2, weight_variance=2.0).round(4))
@@ -80,16 +94,19 @@ def ntk(
         check_positive(bias_variance, "bias_variance")
     biased = bool(bias_variance > 0)
     x1, x2, dtype = check_pair(x1, x2, dtype, allow_zero_rows=biased)
-    kernel = _Mlp(dual_of(activation), depth, trained, biased)
+    dual = dual_of(activation)
+    _check_slope(dual, trained)
+    kernel = _Mlp(dual, depth, trained, biased)
     spread = math.sqrt(weight_variance / x1.shape[1]), math.sqrt(weight_variance)
-    with jax.enable_x64(dtype == jnp.float64):
-        p1 = polar(x1, "x1", dtype)
-        rows1 = kernel.rows(p1.norm, *spread, math.sqrt(bias_variance), "x1")
-        if x2 is None:
-            return kernel_matrix(kernel, p1.unit, rows1)
-        p2 = polar(x2, "x2", dtype)
-        rows2 = kernel.rows(p2.norm, *spread, math.sqrt(bias_variance), "x2")
-        return kernel_matrix(kernel, p1.unit, rows1, p2.unit, rows2)
+    n1 = x1.shape[0]
+
+    def rows(norm: Float[Array, " n"]) -> _Rows:
+        rows = kernel.rows(norm, *spread, math.sqrt(bias_variance))
+        _check_range(rows.layers[-1].s[:n1], "x1")
+        _check_range(rows.layers[-1].s[n1:], "x2")
+        return rows
+
+    return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
 
 
 def nngp(
@@ -167,9 +184,7 @@ class _Mlp:
     trained: str
     biased: bool
 
-    def rows(
-        self, norm: Float[Array, " n"], first: float, gain: float, bias: float, name: str
-    ) -> _Rows:
+    def rows(self, norm: Float[Array, " n"], first: float, gain: float, bias: float) -> _Rows:
         """The recursion of each row with itself."""
         layers, weights = [], norm * first
         for l in range(self.depth + 1):
@@ -179,7 +194,6 @@ class _Mlp:
             layers.append(_Layer(s, weights / safe, bias / safe, moments))
             if moments is not None:
                 weights = moments.rms * gain
-        _check_range(layers[-1].s, name)
         return _Rows(tuple(layers), jnp.full_like(norm, gain))
 
     def pairs(
@@ -223,6 +237,16 @@ def _add_bias(here: _Correlation, l1: _Layer, l2: _Layer) -> _Correlation:
     minus = (apart + (l1.bias - l2.bias) ** 2) / 2 + weights * one_minus
     plus = (apart + (l1.bias + l2.bias) ** 2) / 2 + weights * (2 - one_minus)
     return _Correlation(weights * here.cos + bias, jnp.minimum(minus, plus))
+
+
+def _check_slope(dual: Dual, trained: str) -> None:
+    """Raise where a hidden layer is trained under an activation that jumps."""
+    if trained != "last" and not getattr(dual, "has_slope", True):
+        raise ValueError(
+            "`activation` must have a slope of finite mean square unless trained='last', got one "
+            f"that jumps, and trained={trained!r}: its tangent kernel is infinite on the diagonal. "
+            "Use `nngp`, which trains the readout alone."
+        )
 
 
 def _check_range(s: Float[Array, " n"], name: str) -> None:

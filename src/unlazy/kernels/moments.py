@@ -8,6 +8,7 @@ $E[\phi(u)\phi(v)]$ and $E[\phi'(u)\phi'(v)]$. Correlations travel as a pair, `c
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
@@ -47,3 +48,15 @@ class Dual(Protocol):
     ) -> PairMoments:
         """The moments of each pair of rows, of correlation `cos`."""
         ...
+
+
+def sine(gap: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The sine of the angle whose cosine has that `gap`; its slope at 0, infinite, counts as 0."""
+    return safe_sqrt(gap * (2 - gap))
+
+
+def safe_sqrt(value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The root of what is positive, else 0, with slope 0 there."""
+    # The inner where keeps the infinite slope at 0 out of automatic differentiation.
+    positive = value > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, value, 1)), 0)

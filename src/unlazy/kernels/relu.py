@@ -2,13 +2,14 @@
 """The limiting tangent kernel of a two-layer ReLU network whose first layer is trained."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.kernels.blocks import check_pair, kernel_matrix, polar
+from unlazy.kernels.blocks import angular_matrix, check_pair
+from unlazy.kernels.differentiation import at_precision
 from unlazy.special import arc_cosine
 
 
@@ -28,8 +29,11 @@ def relu_gram(
     The diagonal is exactly $\|x_i\|^2 / 2$ and the matrix exactly symmetric when `x2` is None. For
     nearly parallel or antipodal rows, where the cosine no longer carries the angle (rounding of
     1e-16 becomes an error of 1e-8), the angle comes from the difference of the rows instead; under
-    `jax.jit` that repair is left out. Differentiable in `x`, except at parallel rows, which
-    contribute zero; turn x64 on for that, or JAX rounds the gradient of the float64 result.
+    `jax.jit` that repair is left out.
+
+    Differentiable in `x`, except at parallel rows: there the angle grows to either side, and the
+    derivative is the mean of the one-sided ones, to which the angle contributes zero. So it is for
+    every kernel of this package. With x64 off, derivatives are taken in float32.
 
     Source: AR-6, arXiv:1901.08584 eq. (3); general norms are derived there.
 
@@ -49,12 +53,7 @@ def relu_gram(
          [0.  0.5]]
     """
     x1, x2, dtype = check_pair(x1, x2, dtype)
-    with jax.enable_x64(dtype == jnp.float64):
-        p1 = polar(x1, "x1", dtype)
-        if x2 is None:
-            return kernel_matrix(_ReluGram(), p1.unit, p1.norm)
-        p2 = polar(x2, "x2", dtype)
-        return kernel_matrix(_ReluGram(), p1.unit, p1.norm, p2.unit, p2.norm)
+    return at_precision(partial(angular_matrix, _ReluGram(), lambda norm: norm), x1, x2, dtype)
 
 
 @dataclass(frozen=True)

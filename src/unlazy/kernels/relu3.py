@@ -4,14 +4,16 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_positive
-from unlazy.kernels.blocks import AngularKernel, check_pair, kernel_matrix, polar
+from unlazy.kernels.blocks import AngularKernel, angular_matrix, check_pair
+from unlazy.kernels.differentiation import at_precision
+from unlazy.kernels.moments import sine
 from unlazy.special import arc_cosine
 
 
@@ -92,12 +94,7 @@ def _matrix(
     dtype: jax.typing.DTypeLike,
 ) -> Float[Array, "n1 n2"]:
     x1, x2, dtype = check_pair(x1, x2, dtype)
-    with jax.enable_x64(dtype == jnp.float64):
-        p1 = polar(x1, "x1", dtype)
-        if x2 is None:
-            return kernel_matrix(kernel, p1.unit, rows(p1.norm))
-        p2 = polar(x2, "x2", dtype)
-        return kernel_matrix(kernel, p1.unit, rows(p1.norm), p2.unit, rows(p2.norm))
+    return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
 
 
 @dataclass(frozen=True)
@@ -105,9 +102,8 @@ class _Tangent:
     """`rows` are kappa^2 times the cubed norms."""
 
     def pairs(self, cos, gap, rows1, rows2):
-        sine = jnp.sqrt(gap * (2 - gap))
         orthant = arc_cosine(cos, gap).orthant
-        kappa2 = 3 * cos * sine / (2 * math.pi) + orthant * (1 + 2 * cos**2)
+        kappa2 = 3 * cos * sine(gap) / (2 * math.pi) + orthant * (1 + 2 * cos**2)
         return cos * kappa2 / 4 * (rows1 * rows2)
 
     def diagonal(self, rows):

@@ -4,13 +4,13 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_name
 from unlazy.kernels.angular import append_one
 from unlazy.kernels.blocks import check_pair, polar
+from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.mlp import ntk
 
 
@@ -53,7 +53,8 @@ def resnet_ntk(
     """
     check_name(trained, ("all", "hidden", "last"), "trained")
     x1, x2, dtype = check_pair(x1, x2, dtype, allow_zero_rows=True)
-    with jax.enable_x64(dtype == jnp.float64):
+
+    def evaluate(x1, x2, dtype):
         xa1 = append_one(x1, dtype)
         xa2 = None if x2 is None else append_one(x2, dtype)
         norm1 = polar(xa1, "x1", dtype).norm
@@ -63,6 +64,8 @@ def resnet_ntk(
             xa1, xa2, weight_variance=math.sqrt(xa1.shape[1]), trained=trained, dtype=dtype
         )
         return _add_residual_branch(two_layer, norm1, norm2, trained)
+
+    return at_precision(evaluate, x1, x2, dtype)
 
 
 @jax.jit(static_argnums=3, donate_argnums=0)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_finite
 from unlazy.kernels.blocks import check_pair
+from unlazy.kernels.differentiation import at_precision
 from unlazy.nets import TwoLayer, TwoLayerParams
 
 _ENTRIES = 2**24  # of the features held at a time: 128 MB in float64
@@ -60,7 +61,7 @@ def taylor_kernel(
          [0.   0.25]]
     """
     check_count(order, "order", least=0)
-    x1, x2, _ = check_pair(x1, x2, "float64", allow_zero_rows=True)
+    x1, x2, dtype = check_pair(x1, x2, "float64", allow_zero_rows=True)
     if params0.W.shape != (net.width, net.inputs) or x1.shape[1] != net.inputs:
         raise ValueError(
             f"`params0` and `x1` must be of this network, with W of shape ({net.width}, "
@@ -68,12 +69,13 @@ def taylor_kernel(
         )
     check_finite(params0.W, "params0.W")
     check_finite(params0.a, "params0.a")
-    with jax.enable_x64(True):
-        rows1 = jnp.asarray(x1, jnp.float64)
-        rows2 = rows1 if x2 is None else jnp.asarray(x2, jnp.float64)
+
+    def evaluate(x1, x2, dtype):
+        rows1 = jnp.asarray(x1, dtype)
+        rows2 = rows1 if x2 is None else jnp.asarray(x2, dtype)
         W, squares = _distinct(params0)
         block = max(1, _ENTRIES // (len(rows1) + len(rows2)))
-        sums = jnp.zeros((len(rows1), len(rows2)), jnp.float64)
+        sums = jnp.zeros((len(rows1), len(rows2)), dtype)
         for start in range(0, len(W), block):
             part = slice(start, start + block)
             sums = sums + _products(net.activation, order, rows1, rows2, W[part], squares[part])
@@ -81,8 +83,10 @@ def taylor_kernel(
         K = scale * _matmul(rows1, rows2.T) ** order * sums
         return (K + K.T) / 2 if x2 is None else K
 
+    return at_precision(evaluate, x1, x2, dtype)
 
-def _distinct(params0: TwoLayerParams) -> tuple[Float64[Array, "q d"], Float64[Array, " q"]]:
+
+def _distinct(params0: TwoLayerParams) -> tuple[Float[Array, "q d"], Float[Array, " q"]]:
     """Neurons and squared output weights; twins, as a symmetric start has them, count once."""
     W, squares = np.asarray(params0.W, np.float64), np.asarray(params0.a, np.float64) ** 2
     half = len(W) // 2
@@ -92,7 +96,7 @@ def _distinct(params0: TwoLayerParams) -> tuple[Float64[Array, "q d"], Float64[A
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _products(sigma: Activation, order: int, x1, x2, W, squares) -> Float64[Array, "n1 n2"]:
+def _products(sigma: Activation, order: int, x1, x2, W, squares) -> Float[Array, "n1 n2"]:
     derivative = sigma.derivative(order)
     features1, features2 = (derivative(_matmul(x, W.T)) for x in (x1, x2))
     return _matmul(features1 * squares[None, :], features2.T)
