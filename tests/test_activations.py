@@ -139,3 +139,59 @@ def test_a_kink_away_from_zero_has_an_expansion():
     np.testing.assert_array_equal(ul.activation("relu", shift=-1.0).taylor(3), [1, 1, 0, 0])
     with pytest.raises(ValueError, match="`shift` must be 0"):
         ul.activation(ul.activation("tanh"), shift=1.0)
+
+
+PIECEWISE = {
+    "abs": (ul.activation("abs"), abs, (-1, 1)),
+    "leaky": (ul.activation("leaky_relu", slope=0.25), lambda z: max(z, z / 4), (0.25, 1)),
+    "default leaky": (ul.activation("leaky_relu"), lambda z: max(z, z / 100), (0.01, 1)),
+    "abrelu": (ul.activation("abrelu", slopes=(3, -2)), lambda z: min(3 * z, -2 * z), (3, -2)),
+    "square": (ul.activation("rectified_power", power=2), lambda z: max(z, 0) ** 2, (0, 0)),
+    "relu": (ul.activation("rectified_power", power=1), lambda z: max(z, 0), (0, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PIECEWISE)
+def test_piecewise_activations_have_the_slope_from_the_right_at_zero(name):
+    sigma, function, slopes = PIECEWISE[name]
+    z = jnp.array([-1.5, 0.0, 2.0])
+    np.testing.assert_allclose(sigma(z), [function(float(v)) for v in z], rtol=1e-6)
+    np.testing.assert_allclose(
+        jax.vmap(jax.grad(sigma))(z), sigma.derivative(1)(z), rtol=1e-6, atol=1e-7
+    )
+    assert float(sigma.derivative(1)(jnp.zeros(()))) == pytest.approx(slopes[1])
+    if name != "square":
+        assert float(sigma.derivative(1)(jnp.array(-1e-20))) == pytest.approx(slopes[0])
+    assert bool(jnp.isnan(sigma(jnp.array(jnp.nan))))
+    assert not sigma.is_smooth
+
+
+def test_rectified_power_has_all_its_derivatives_and_no_more():
+    sigma, z = ul.activation("rectified_power", power=4), jnp.array([-1.0, 0.5])
+    for k, expected in enumerate([0.0625, 0.5, 3, 12, 24]):
+        np.testing.assert_allclose(sigma.derivative(k)(z), [0, expected], rtol=1e-6)
+    with pytest.raises(ValueError, match="`k` must be at most 4 for rectified_power"):
+        sigma.derivative(5)
+    step = ul.activation("rectified_power", power=0)
+    np.testing.assert_array_equal(step(jnp.array([-1.0, 0.0, 2.0])), [0, 1, 1])
+    np.testing.assert_array_equal(ul.activation("sign")(jnp.array([-1.0, 0.0, 2.0])), [-1, 0, 1])
+    shifted = ul.activation("rectified_power", power=2, shift=-3)
+    np.testing.assert_allclose(shifted.taylor(4), [9, 6, 1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("relu", {"slope": 0.1}, "`slope` must be left out for relu, got slope=0.1"),
+        ("leaky_relu", {"power": 2}, "`power` must be left out for leaky_relu"),
+        ("leaky_relu", {"slope": math.inf}, "`slope` must be a finite number"),
+        ("abrelu", {}, "`slopes` must be two numbers for abrelu, not both zero"),
+        ("abrelu", {"slopes": (0, 0)}, "`slopes` must be two numbers for abrelu, not both zero"),
+        ("rectified_power", {}, "`power` must be an integer >= 0, got power=None"),
+        ("rectified_power", {"power": 100}, "`power` must be at most 64"),
+        (ul.activation("relu"), {"power": 2}, "`power` must be left out for an activation made"),
+    ],
+)
+def test_options_of_other_activations_are_refused(name, options, message, no_shape_checker):
+    with pytest.raises(ValueError, match=message):
+        ul.activation(name, **options)

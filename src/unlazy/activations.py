@@ -6,22 +6,17 @@ kink is stated (ReLU has slope 1 at 0, as in the papers; JAX's own has 0) and an
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.scipy.stats.norm as gaussian
 import numpy as np
 from jaxtyping import Array, Float, Float64
-from numpy.polynomial import Polynomial
-from numpy.polynomial.hermite import herm2poly
-from numpy.polynomial.hermite_e import herme2poly
 
-from unlazy.checks import check_count, check_finite, check_name
-
-Elementwise = Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]]
+from unlazy.activation_families import FAMILIES, Elementwise
+from unlazy.checks import as_number, check_count, check_finite, check_name
 
 
 class Activation(eqx.Module):
@@ -47,10 +42,10 @@ class Activation(eqx.Module):
             ValueError: `k` is negative, or the k-th derivative does not exist at a kink.
         """
         check_count(k, "k", least=0)
-        family = _FAMILIES[self.name]
-        if k > family.smooth_to:
+        family, last = FAMILIES[self.name], self._smooth_to
+        if k > last:
             raise ValueError(
-                f"`k` must be at most {family.smooth_to} for {self.name}, got k={k}. "
+                f"`k` must be at most {last} for {self.name}, got k={k}. "
                 "Derivatives beyond that do not exist at 0; use a smoother activation."
             )
         function = family.derivative(k, self.coefficients)
@@ -66,10 +61,10 @@ class Activation(eqx.Module):
         r"""Taylor coefficients $\sigma^{(k)}(0)/k!$ for k = 0 to `order`.
 
         Raises:
-            ValueError: there is no expansion, because 0 is a kink (ReLU).
+            ValueError: there is no expansion, because 0 is a kink (ReLU, abs) or a jump (sign).
         """
         check_count(order, "order", least=0)
-        if _FAMILIES[self.name].smooth_to < math.inf and self.shift == 0:
+        if not self.is_smooth and self.shift == 0:
             raise ValueError(
                 f"`order` must be expanded around a smooth point, but {self.name} has a kink at 0, "
                 f"got order={order}. Give it a shift, or use a smooth activation."
@@ -77,35 +72,94 @@ class Activation(eqx.Module):
         with jax.enable_x64(True):
             zero = jnp.zeros((), jnp.float64)
             # Away from its kink, what is beyond the smooth orders is zero.
-            smooth = min(order, _FAMILIES[self.name].smooth_to)
+            smooth = min(order, self._smooth_to)
             values = [float(self.derivative(k)(zero)) for k in range(int(smooth) + 1)]
             values += [0.0] * (order + 1 - len(values))
         return np.array([value / math.factorial(k) for k, value in enumerate(values)])
 
+    @property
+    def is_smooth(self) -> bool:
+        """Whether every derivative exists everywhere: no kink and no jump at the shift."""
+        return self._smooth_to == math.inf
 
-def activation(name: str | Activation, *, shift: float = 0.0) -> Activation:
+    @property
+    def _smooth_to(self) -> int | float:
+        return FAMILIES[self.name].smooth_to(self.coefficients)
+
+
+def activation(
+    name: str | Activation,
+    *,
+    shift: int | float = 0.0,
+    slope: int | float | None = None,
+    slopes: tuple[int | float, int | float] | None = None,
+    power: int | None = None,
+) -> Activation:
     r"""The activation of that name, evaluated at `z - shift`.
 
     Names: identity, quadratic ($z^2/2$), relu ($\max(z, 0)$, slope 1 at 0), relu3
-    ($\max(z, 0)^3/6$), sigmoid, tanh, erf, softplus, gelu (exact), sin, cos, exp. An `Activation`
-    is returned as it is.
+    ($\max(z, 0)^3/6$), sigmoid, tanh, erf, softplus, gelu (exact), sin, cos, exp; abs, sign (0 at
+    0), leaky_relu (`slope` below 0), abrelu (`slopes` $(a, b)$: $a \min(z, 0) + b \max(z, 0)$),
+    rectified_power (`power` k: $\max(z, 0)^k$, for k = 0 the step $1\{z \ge 0\}$). Slopes at a kink
+    are those from the right. An `Activation` is returned as it is.
 
     Source: the shift is NB's b in $1/(1+e^{b-z})$, arXiv:2206.03688.
 
+    Args:
+        name: of the activation.
+        shift: where its 0 is put.
+        slope: of leaky_relu below 0; 0.01 unless given.
+        slopes: of abrelu below and above 0, not both zero.
+        power: of rectified_power, from 0 to 64.
+
     Raises:
         UnknownNameError: no activation has that name; the nearest is suggested.
+        ValueError: an option is out of range, is missing, or belongs to another activation.
 
     Example:
         >>> print(activation("tanh").taylor(5))
         [ 0.          1.          0.         -0.33333333  0.          0.13333333]
+        >>> print(activation("leaky_relu", slope=0.5)(jnp.array([-2.0, 2.0])))
+        [-1.  2.]
     """
+    given = {"slope": slope, "slopes": slopes, "power": power}
     if isinstance(name, Activation):
         if shift:
             raise ValueError(f"`shift` must be 0 for an activation made before, got shift={shift}.")
+        for option, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"`{option}` must be left out for an activation made before, "
+                    f"got {option}={value}."
+                )
         return name
-    check_name(name, [known for known in _FAMILIES if known != "polynomial"], "name")
+    check_name(name, [known for known in FAMILIES if known != "polynomial"], "name")
     check_finite(shift, "shift")
-    return Activation(name, float(shift))
+    return Activation(name, float(shift), _coefficients(name, given))
+
+
+def _coefficients(name: str, given: dict[str, Any]) -> tuple[float, ...]:
+    """What an activation's options are kept as; raise unless it has those that are given."""
+    own = {"leaky_relu": "slope", "abrelu": "slopes", "rectified_power": "power"}.get(name)
+    for option, value in given.items():
+        if value is not None and option != own:
+            raise ValueError(f"`{option}` must be left out for {name}, got {option}={value}.")
+    if own == "slope":
+        slope = given["slope"]
+        return (0.01 if slope is None else as_number(slope, "slope"), 1.0)
+    if own == "slopes":
+        slopes = given["slopes"]
+        if np.shape(slopes) != (2,) or not any(slopes):
+            raise ValueError(
+                f"`slopes` must be two numbers for abrelu, not both zero, got slopes={slopes}."
+            )
+        return tuple(as_number(slope, "slopes") for slope in slopes)
+    if own == "power":
+        check_count(given["power"], "power", least=0)
+        if given["power"] > 64:  # its mean square, (2k - 1)!!/2, leaves the range of float64 later
+            raise ValueError(f"`power` must be at most 64, got power={given['power']}.")
+        return (float(given["power"]),)
+    return ()
 
 
 def polynomial(coefficients: Sequence[int | float] | Float[np.ndarray, " k"]) -> Activation:
@@ -122,190 +176,3 @@ def polynomial(coefficients: Sequence[int | float] | Float[np.ndarray, " k"]) ->
         )
     check_finite(values, "coefficients")
     return Activation("polynomial", coefficients=tuple(values.tolist()))
-
-
-class _Family:
-    """The k-th derivatives of one activation; `smooth_to` is the last that exists everywhere."""
-
-    smooth_to: ClassVar[float] = math.inf
-
-    @classmethod
-    def derivative(cls, k: int, coefficients: tuple[float, ...]) -> Elementwise:
-        raise AssertionError(f"{cls.__name__} defines no derivative of order {k}, {coefficients}")
-
-
-class _Polynomial(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return _horner(Polynomial(coefficients).deriv(k).coef if k else np.array(coefficients))
-
-
-class _Identity(_Polynomial):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return super().derivative(k, (0.0, 1.0, *coefficients))
-
-
-class _Quadratic(_Polynomial):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return super().derivative(k, (0.0, 0.0, 0.5, *coefficients))
-
-
-class _Relu(_Family):
-    smooth_to = 1
-    power: ClassVar[int] = 1
-
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        power = cls.power - k
-        if power == 0:  # the indicator of z >= 0; nan stays nan
-            return lambda z: jnp.where(z < 0, 0, jnp.where(z >= 0, jnp.ones_like(z), z))
-        if power == 1:
-            return _positive_part
-        scale = 1 / math.factorial(power)
-        # where, not maximum: at 0 automatic differentiation then gives the stated slope. The power
-        # is taken of what is left, since an overflow in a branch not taken spoils the gradient.
-        return lambda z: scale * jnp.where(z < 0, 0, z) ** power
-
-
-@jax.custom_jvp
-def _positive_part(z: Array) -> Array:
-    # Its slope is written out: at 0 it is 1, not one half, and no comparison is shared by values
-    # and slopes, which XLA would write to memory; on a GPU a tenth of a step of wide networks.
-    return jnp.maximum(z, 0)
-
-
-@_positive_part.defjvp
-def _positive_part_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    (z,), (dz,) = primals, tangents
-    return _positive_part(z), jnp.where(z < 0, 0, dz)
-
-
-class _Relu3(_Relu):
-    smooth_to = 3
-    power = 3
-
-
-class _Sigmoid(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        if k == 0:
-            return jax.nn.sigmoid
-        # d/dz p(s) = p'(s) s (1 - s) for s the sigmoid: a polynomial in s at every order. Taken at
-        # -|z|, where s is small and no digits cancel, by the symmetry s(-z) = 1 - s(z).
-        value, sign = _horner(_chain(k, inner_slope=Polynomial([0, 1, -1]))), (-1) ** (k + 1)
-        return lambda z: jnp.where(z > 0, sign, 1) * value(jax.nn.sigmoid(jnp.where(z > 0, -z, z)))
-
-
-class _Tanh(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        if k == 0:
-            return jnp.tanh
-        sigmoid = _Sigmoid.derivative(k, coefficients)  # tanh(z) = 2 sigmoid(2z) - 1
-        return lambda z: 2.0 ** (k + 1) * sigmoid(2 * z)
-
-
-class _Softplus(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        if k:
-            return _Sigmoid.derivative(k - 1, coefficients)
-        return _softplus
-
-
-class _Erf(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        if k == 0:
-            return jax.scipy.special.erf
-        # (2/sqrt(pi)) (-1)^(k-1) H_(k-1)(z) exp(-z^2), physicists' Hermite polynomials.
-        sign = (-1) ** (k - 1) * 2 / math.sqrt(math.pi)
-        factor = _horner(sign * herm2poly([0] * (k - 1) + [1]))
-        return lambda z: factor(z) * jnp.exp(-(z**2))
-
-
-class _Gelu(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        if k == 0:
-            return lambda z: z * gaussian.cdf(z)
-        # Leibniz: (z Phi)^(k) = z Phi^(k) + k Phi^(k-1), Phi^(j) = (-1)^(j-1) He_(j-1) phi.
-        return lambda z: z * _gaussian_cdf(k)(z) + k * _gaussian_cdf(k - 1)(z)
-
-
-class _Exp(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del k, coefficients
-        return jnp.exp
-
-
-class _Sin(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        function, sign = [(jnp.sin, 1), (jnp.cos, 1), (jnp.sin, -1), (jnp.cos, -1)][k % 4]
-        return lambda z: sign * function(z)
-
-
-class _Cos(_Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return _Sin.derivative(k + 1, coefficients)
-
-
-_FAMILIES: dict[str, type[_Family]] = {
-    "identity": _Identity,
-    "quadratic": _Quadratic,
-    "relu": _Relu,
-    "relu3": _Relu3,
-    "sigmoid": _Sigmoid,
-    "tanh": _Tanh,
-    "erf": _Erf,
-    "softplus": _Softplus,
-    "gelu": _Gelu,
-    "sin": _Sin,
-    "cos": _Cos,
-    "exp": _Exp,
-    "polynomial": _Polynomial,
-}
-
-
-def _chain(k: int, *, inner_slope: Polynomial) -> np.ndarray:
-    """Coefficients of the k-th derivative of s as a polynomial in s, where s' = inner_slope(s)."""
-    value = Polynomial([0, 1])
-    for _ in range(k):
-        value = value.deriv() * inner_slope
-    return value.coef
-
-
-def _softplus(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    # Not jax.nn.softplus, whose custom rule Taylor-mode differentiation cannot enter, nor the usual
-    # form with |z|, whose slope at exactly 0 would come out as 0. Each branch gets an argument that
-    # is safe for it, since a where passes nan from the branch not taken to the gradient.
-    above = z > 0
-    high, low = jnp.where(above, z, 0), jnp.where(above, 0, z)
-    return jnp.where(above, high + jnp.log1p(jnp.exp(-high)), jnp.log1p(jnp.exp(low)))
-
-
-def _gaussian_cdf(k: int) -> Elementwise:
-    if k == 0:
-        return gaussian.cdf
-    factor = _horner((-1) ** (k - 1) * herme2poly([0] * (k - 1) + [1]))
-    return lambda z: factor(z) * gaussian.pdf(z)
-
-
-def _horner(coefficients: np.ndarray) -> Elementwise:
-    def value(z):
-        result = jnp.full_like(z, float(coefficients[-1]))
-        for coefficient in coefficients[-2::-1]:
-            result = result * z + float(coefficient)
-        return result
-
-    return value

@@ -23,6 +23,7 @@ ROOMS = (
         "compiling",
         "special",
         "linalg",
+        "activation_families",
         "activations",
         "losses",
         "data",

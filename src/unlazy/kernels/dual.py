@@ -4,13 +4,16 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.activations import Activation, activation
 from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments
+from unlazy.kernels.rectified import JumpDual, RectifiedPowerDual, TwoSlopesDual
 from unlazy.kernels.series import SeriesDual
 from unlazy.special import arc_cosine
 
@@ -22,9 +25,28 @@ def dual_of(phi: ActivationLike) -> Dual:
     if isinstance(phi, str):
         with jax.ensure_compile_time_eval():  # its checks look at values, also under jax.jit
             phi = activation(phi)
+    phi = _recognised(phi)
     if isinstance(phi, Activation) and phi.shift == 0 and phi.name in _CLOSED:
-        return _CLOSED[phi.name]()
+        return _CLOSED[phi.name](*phi.coefficients)
     return SeriesDual(phi)
+
+
+def _recognised(phi: Activation | Callable[[Array], Array]) -> Activation | Callable:
+    """The `Activation` that a function of JAX with a kink or a jump at 0 is, else `phi` itself."""
+    if any(phi is known for known in (abs, jnp.abs, jnp.absolute, jnp.fabs)):
+        return Activation("abs")
+    if phi is jnp.sign:
+        return Activation("sign")
+    if phi is jax.nn.relu:
+        return Activation("relu")
+    if phi is jax.nn.leaky_relu:
+        return Activation("leaky_relu", coefficients=(0.01, 1.0))
+    if isinstance(phi, partial) and phi.func is jax.nn.leaky_relu and not phi.args:
+        options = dict(phi.keywords)
+        slope = options.pop("negative_slope", 0.01)
+        if not options and isinstance(slope, int | float | np.number):
+            return Activation("leaky_relu", coefficients=(float(slope), 1.0))
+    return phi
 
 
 @dataclass(frozen=True)
@@ -50,23 +72,6 @@ class _ReluDual:
         del r1, r2
         moments = arc_cosine(cos, gap)
         return PairMoments(moments.cos, moments.gap, moments.orthant)
-
-
-@dataclass(frozen=True)
-class _Relu3Dual:
-    """Arc-cosine kernels of orders 2 and 3, for max(z, 0)^3/6."""
-
-    def rows(self, s):
-        return RowMoments(s**3 * math.sqrt(7.5 / 36), 0.375 * s**4)
-
-    def pairs(self, cos, gap, r1: Row, r2: Row) -> PairMoments:
-        supplement = 2 * math.pi * arc_cosine(cos, gap).orthant  # pi - theta
-        sin2 = gap * (2 - gap)
-        sin = _safe_sqrt(sin2)
-        third = sin * (15 - 11 * sin2) + supplement * cos * (9 + 6 * cos**2)
-        second = 3 * sin * cos + supplement * (1 + 2 * cos**2)
-        slope = second * (r1.s * r2.s) ** 2 / (8 * math.pi)
-        return _bounded(third / (15 * math.pi), slope)
 
 
 @dataclass(frozen=True)
@@ -132,10 +137,21 @@ class _ExpDual:
         return PairMoments(rho, -jnp.expm1(-apart / 2), rho * (r1.moments.rms * r2.moments.rms))
 
 
-_CLOSED: dict[str, type] = {
+def _rectified_power(power: float) -> Dual:
+    if power >= 2:
+        return RectifiedPowerDual(int(power))
+    return _ReluDual() if power == 1 else JumpDual(odd=False)
+
+
+_CLOSED: dict[str, Callable[..., Dual]] = {
     "identity": _IdentityDual,
     "relu": _ReluDual,
-    "relu3": _Relu3Dual,
+    "relu3": partial(RectifiedPowerDual, 3, 1 / 6),
+    "abs": partial(TwoSlopesDual, -1.0, 1.0),
+    "leaky_relu": TwoSlopesDual,
+    "abrelu": TwoSlopesDual,
+    "sign": partial(JumpDual, odd=True),
+    "rectified_power": _rectified_power,
     "erf": _ErfDual,
     "sin": _SinDual,
     "cos": _CosDual,
@@ -146,11 +162,6 @@ _CLOSED: dict[str, type] = {
 def _bounded(cos: Float[Array, "*shape"], slope: Float[Array, "*shape"]) -> PairMoments:
     cos = jnp.clip(cos, -1, 1)
     return PairMoments(cos, 1 - jnp.abs(cos), slope)
-
-
-def _safe_sqrt(value):
-    positive = value > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, value, 1)), 0)
 
 
 def _variances(cos, gap, s1, s2):

@@ -40,8 +40,7 @@ def gaussian_rule() -> GaussianRule:
         >>> print(f"{rule.weights @ np.maximum(rule.nodes, 0) ** 2:.15f}")
         0.500000000000000
     """
-    outer = np.arange(_PANEL, _REACH + _PANEL, _PANEL)
-    edges = np.concatenate([[0.0], _PANEL * 2.0 ** np.arange(-_HALVINGS, 0), outer])
+    edges = _edges()
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
     nodes = (middle[:, None] + half[:, None] * points).ravel()
@@ -50,6 +49,12 @@ def gaussian_rule() -> GaussianRule:
     return GaussianRule(
         np.concatenate([-nodes[::-1], nodes]), np.concatenate([weight[::-1], weight])
     )
+
+
+def _edges() -> Float64[np.ndarray, " p"]:
+    """Where the panels right of 0 begin, and where the last ends."""
+    outer = np.arange(_PANEL, _REACH + _PANEL, _PANEL)
+    return np.concatenate([[0.0], _PANEL * 2.0 ** np.arange(-_HALVINGS, 0), outer])
 
 
 class HermiteSeries(NamedTuple):
@@ -61,7 +66,11 @@ class HermiteSeries(NamedTuple):
 
 
 def hermite_series(
-    function: Callable[[Array], Array], scale: Float[Array, " n"], degree: int
+    function: Callable[[Array], Array],
+    scale: Float[Array, " n"],
+    degree: int,
+    *,
+    kink: int | float = 0.0,
 ) -> HermiteSeries:
     r"""Coefficients of $f(s_i g)$ in the orthonormal Hermite polynomials, below `degree`.
 
@@ -76,6 +85,8 @@ def hermite_series(
         function: applied entry by entry.
         scale: standard deviations, one a row.
         degree: how many coefficients, at most 512.
+        kink: where the function has a kink or a jump besides 0. One that is not named costs digits:
+            a jump 2 of them, a jump of the slope 4 of them.
 
     Example:
         >>> with jax.enable_x64(True):
@@ -88,14 +99,50 @@ def hermite_series(
     weights = jnp.asarray(rule.weights, scale.dtype)
     basis = jnp.asarray(_weighted_basis(degree), scale.dtype)
 
-    def one(s: Float[Array, ""]) -> tuple[Array, Array, Array]:
+    def one(s: Float[Array, ""]) -> HermiteSeries:
         values = function(s * nodes)
         even = (values + values[::-1]) / 2
         coefficients = jnp.matmul(basis, values, precision=jax.lax.Precision.HIGHEST)
-        return coefficients, jnp.sum(weights * values**2), jnp.sum(weights * even**2)
+        series = HermiteSeries(
+            coefficients, jnp.sum(weights * values**2), jnp.sum(weights * even**2)
+        )
+        if kink == 0:
+            return series
+        return jax.tree.map(jnp.add, series, _split_panel(function, s, degree, kink))
 
-    coefficients, square, even_square = jax.lax.map(one, scale, batch_size=_BATCH)
-    return HermiteSeries(coefficients.T, square, even_square)
+    series = jax.lax.map(one, scale, batch_size=_BATCH)
+    return series._replace(coefficients=series.coefficients.T)
+
+
+def _split_panel(
+    function: Callable[[Array], Array], s: Float[Array, ""], degree: int, kink: int | float
+) -> HermiteSeries:
+    """What the rule gains when the panel that the kink of f(s g) lies in is split there."""
+    half = _edges()
+    edges = jnp.asarray(np.concatenate([-half[:0:-1], half]), s.dtype)
+    place = jnp.clip(kink / jnp.where(s > 0, s, 1), edges[0], edges[-1])
+    panel = jnp.clip(jnp.searchsorted(edges, place) - 1, 0, len(edges) - 2)
+    low, high = edges[panel], edges[panel + 1]
+    points, weight = (jnp.asarray(v, s.dtype) for v in np.polynomial.legendre.leggauss(_NODES))
+    # The two parts count, and the whole panel, which the rule has, is taken away.
+    pieces = [(low, place, 1), (place, high, 1), (low, high, -1)]
+    nodes = jnp.concatenate([(a + b) / 2 + (b - a) / 2 * points for a, b, _ in pieces])
+    weights = jnp.concatenate([sign * (b - a) / 2 * weight for a, b, sign in pieces])
+    weights = weights * jnp.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi)
+    values, mirrored = function(s * nodes), function(-s * nodes)
+    envelope = jnp.exp(-(nodes**2) / 4)  # as in _weighted_basis
+    shares = weights * values / envelope
+
+    def step(carry, k):
+        before, here = carry
+        after = (nodes * here - jnp.sqrt(k) * before) / jnp.sqrt(k + 1)
+        return (here, after), jnp.sum(shares * here)
+
+    orders = jnp.arange(degree, dtype=s.dtype)
+    _, coefficients = jax.lax.scan(step, (jnp.zeros_like(nodes), envelope), orders)
+    square = jnp.sum(weights * values**2)
+    # The even part's square is half of f(z)^2 + f(z) f(-z), whose kinks are at both signs.
+    return HermiteSeries(coefficients, square, square / 2 + jnp.sum(weights * values * mirrored))
 
 
 @functools.lru_cache(maxsize=8)
