@@ -23,6 +23,7 @@ ROOMS = (
         "compiling",
         "special",
         "linalg",
+        "draws",
         "activation_families",
         "activations",
         "losses",

@@ -2,11 +2,11 @@
 """Synthetic inputs: the uniform distributions on a sphere and on the corners of a cube."""
 
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_positive
+from unlazy.draws import draw_normal, draw_signs
 
 
 def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[Array, "n d"]:
@@ -24,7 +24,7 @@ def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[A
         key: Key of the draw.
 
     Returns:
-        One point a row, in the default dtype of JAX.
+        One point a row, in the default dtype of JAX; the same points in either, to rounding.
 
     Raises:
         ValueError: If `n` or `d` is below one or `radius` is not positive.
@@ -38,7 +38,7 @@ def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[A
     check_count(d, "d")
     check_positive(radius, "radius")
     check_key(key)
-    g = jr.normal(key, (n, d))
+    g = draw_normal(key, (n, d))
     norm = jnp.linalg.norm(g, axis=1, keepdims=True)
     # A float32 normal is one of finitely many numbers, so that for small d all of a row may be zero
     # once in millions of draws; such a row becomes the first axis instead of nan.
@@ -71,7 +71,7 @@ def cube(n: int, d: int, *, scale: float = 1.0, key: PRNGKeyArray) -> Float[Arra
     check_count(d, "d")
     check_positive(scale, "scale")
     check_key(key)
-    return scale * jr.rademacher(key, (n, d), dtype=float)
+    return scale * draw_signs(key, (n, d))
 
 
 def corners(d: int, *, scale: int | float = 1.0) -> Float64[np.ndarray, "n d"]:

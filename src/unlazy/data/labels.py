@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, is_known, some_rows
+from unlazy.draws import draw_signs
 
 
 def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
@@ -32,7 +33,7 @@ def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
     """
     check_count(n, "n")
     check_key(key)
-    return jr.rademacher(key, (n,), dtype=float)
+    return draw_signs(key, (n,))
 
 
 def corrupt_labels(
@@ -79,7 +80,7 @@ def corrupt_labels(
     # Ranks below the count, not the first entries of a permutation: then the fraction changes no
     # shape, and a whole range of fractions is compiled once.
     is_fresh = jr.permutation(key_rank, n) < round(fraction * n)
-    return jnp.where(is_fresh, jr.rademacher(key_fresh, (n,), dtype=y.dtype), y)
+    return jnp.where(is_fresh, draw_signs(key_fresh, (n,), y.dtype), y)
 
 
 def _check_signs(y: Float[Array, " n"]) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
+from unlazy.draws import draw_normal
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 
 
@@ -92,9 +93,10 @@ class BiasedTwoLayer(eqx.Module):
         key_W, key_b, key_a = jr.split(key, 3)
         m = self.width
         return BiasedTwoLayerParams(
-            W=jr.normal(key_W, (m, self.inputs)) * m**-0.5,
-            b=jr.normal(key_b, (m,)) * m**-0.5,
-            a=jr.normal(key_a, self.output_shape) * output_std(self.init_kind, self.init_scale, m),
+            W=draw_normal(key_W, (m, self.inputs)) * m**-0.5,
+            b=draw_normal(key_b, (m,)) * m**-0.5,
+            a=draw_normal(key_a, self.output_shape)
+            * output_std(self.init_kind, self.init_scale, m),
         )
 
     @property

@@ -6,11 +6,11 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key
+from unlazy.draws import draw_signs
 from unlazy.nets.checking import check_kind, check_owner, check_rows
 from unlazy.nets.pseudo import check_movement, pseudo_output
 from unlazy.nets.sign_patterns import sign_pattern
@@ -34,7 +34,7 @@ def flip_first_layer(
         signs: one for each first-layer neuron.
 
     Example:
-        >>> delta = ThreeLayer(inputs=1, widths=2).init(key=jr.key(0))
+        >>> delta = ThreeLayer(inputs=1, widths=2).init(key=jax.random.key(0))
         >>> moved = flip_first_layer(delta, jnp.array([1.0, -1.0]))
         >>> print(moved.W[1] == -delta.W[1], jnp.allclose(moved.V @ moved.W, delta.V @ delta.W))
         [ True] True
@@ -89,9 +89,9 @@ def signed_coupling(
 
     Example:
         >>> net = ThreeLayer(inputs=2, widths=8)
-        >>> params = net.init(key=jr.key(0))
+        >>> params = net.init(key=jax.random.key(0))
         >>> zero = jax.tree.map(jnp.zeros_like, params)
-        >>> signed_coupling(net, params, zero, jnp.eye(2), key=jr.key(1)).error
+        >>> signed_coupling(net, params, zero, jnp.eye(2), key=jax.random.key(1)).error
         0.0
     """
     check_kind(net, ThreeLayer)
@@ -103,7 +103,7 @@ def signed_coupling(
     check_count(draws, "draws")
     check_key(key)
     ones = jnp.ones(net.widths[0], params.W.dtype)
-    signs = jr.rademacher(key, (draws, net.widths[0]), dtype=params.W.dtype)
+    signs = draw_signs(key, (draws, net.widths[0]), params.W.dtype)
     signal, errors, unsigned = _errors(net, params, delta, jnp.asarray(x), signs, ones)
     return SignedCoupling(_rms(signal), _rms(errors), _rms(unsigned))
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
+from unlazy.draws import draw_normal
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 from unlazy.nets.three_layer import HiddenLayers
 
@@ -119,11 +120,11 @@ class ResNet3(eqx.Module):
         d, m, k = self.inputs, self.width, self.outputs
         std_w, std_v, std_a = self.spreads
         return ResNet3Params(
-            W=jr.normal(key_W, (m, d)) * std_w,
-            b1=jr.normal(key_b1, (m,)) * std_w,
-            V=jr.normal(key_V, (m, self.between)) * std_v,
-            b2=jr.normal(key_b2, (m,)) * std_v,
-            A=jr.normal(key_A, (k, m)) * std_a,
+            W=draw_normal(key_W, (m, d)) * std_w,
+            b1=draw_normal(key_b1, (m,)) * std_w,
+            V=draw_normal(key_V, (m, self.between)) * std_v,
+            b2=draw_normal(key_b2, (m,)) * std_v,
+            A=draw_normal(key_A, (k, m)) * std_a,
             last_is_shared=self.form == "bottleneck",
         )
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
+from unlazy.draws import draw_normal
 from unlazy.nets.biased_two_layer import INITS, output_std
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 
@@ -109,11 +110,12 @@ class ThreeLayer(eqx.Module):
         key_W, key_b1, key_V, key_b2, key_a = jr.split(key, 5)
         m1, m2 = self.widths
         return ThreeLayerParams(
-            W=jr.normal(key_W, (m1, self.inputs)) * m1**-0.5,
-            b1=jr.normal(key_b1, (m1,)) * m1**-0.5,
-            V=jr.normal(key_V, (m2, m1)) * m2**-0.5,
-            b2=jr.normal(key_b2, (m2,)) * m2**-0.5,
-            a=jr.normal(key_a, self.output_shape) * output_std(self.init_kind, self.init_scale, m2),
+            W=draw_normal(key_W, (m1, self.inputs)) * m1**-0.5,
+            b1=draw_normal(key_b1, (m1,)) * m1**-0.5,
+            V=draw_normal(key_V, (m2, m1)) * m2**-0.5,
+            b2=draw_normal(key_b2, (m2,)) * m2**-0.5,
+            a=draw_normal(key_a, self.output_shape)
+            * output_std(self.init_kind, self.init_scale, m2),
         )
 
     @property

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
 from unlazy.data.inputs import sphere
+from unlazy.draws import draw_normal, draw_signs
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 
 
@@ -110,8 +111,8 @@ class TwoLayer(eqx.Module):
 def _gaussian(net: TwoLayer, key: PRNGKeyArray, width: int | None = None) -> TwoLayerParams:
     key_W, key_a = jr.split(key)
     m = net.width if width is None else width
-    W = net.init_scale * jr.normal(key_W, (m, net.inputs))
-    return TwoLayerParams(W=W, a=jr.rademacher(key_a, (m,), dtype=W.dtype))
+    W = net.init_scale * draw_normal(key_W, (m, net.inputs))
+    return TwoLayerParams(W=W, a=draw_signs(key_a, (m,), W.dtype))
 
 
 def _antisymmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
