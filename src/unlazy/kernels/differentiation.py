@@ -32,9 +32,9 @@ def at_precision(
         def of_traced(*traced: Array) -> Array:
             # What is known stays out of the arguments, where float64 would be rounded.
             remaining = iter(traced)
-            sides = [x if is_known(x) else next(remaining) for x in (x1, x2)]
+            first, second = (x if is_known(x) else next(remaining) for x in (x1, x2))
             with jax.enable_x64(dtype == jnp.float64):
-                return evaluate(*sides, dtype)
+                return evaluate(first, second, dtype)
 
         return of_traced
 
