@@ -312,3 +312,5 @@ def test_bad_arguments_get_one_clear_error(options, message, no_shape_checker):
 def test_kernels_that_overflow_are_refused():
     with pytest.raises(ValueError, match="`x1` must keep every layer's outputs within the range"):
         ntk(np.array([[100.0, 0.0], [1.0, 0.0]]), activation="exp")
+    with pytest.raises(ValueError, match=r"`x2` must keep every .* infinite kernel in row 1\."):
+        ntk(np.eye(2), np.array([[1.0, 0.0], [100.0, 0.0]]), activation="exp")

@@ -157,12 +157,15 @@ def angular_matrix(
     if x2 is None:
         return kernel_matrix(kernel, p1.unit, rows(p1.norm))
     p2 = polar(x2, "x2", dtype)
-    both, n1 = rows(jnp.concatenate([p1.norm, p2.norm])), x1.shape[0]
-    rows1, rows2 = (
-        jax.tree.map(lambda v, part=part: v[..., part], both)
-        for part in (slice(None, n1), slice(n1, None))
-    )
+    both = rows(jnp.concatenate([p1.norm, p2.norm]))
+    rows1, rows2 = _parted(both, x1.shape[0])
     return kernel_matrix(kernel, p1.unit, rows1, p2.unit, rows2)
+
+
+@jax.jit(static_argnums=1)
+def _parted(rows: Any, n1: int) -> tuple[Any, Any]:
+    first = jax.tree.map(lambda v: v[..., :n1], rows)
+    return first, jax.tree.map(lambda v: v[..., n1:], rows)
 
 
 def kernel_matrix(

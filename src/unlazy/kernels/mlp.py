@@ -102,8 +102,7 @@ def ntk(
 
     def rows(norm: Float[Array, " n"]) -> _Rows:
         rows = kernel.rows(norm, *spread, math.sqrt(bias_variance))
-        _check_range(rows.layers[-1].s[:n1], "x1")
-        _check_range(rows.layers[-1].s[n1:], "x2")
+        _check_range(rows.layers[-1].s, n1)
         return rows
 
     return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
@@ -249,12 +248,13 @@ def _check_slope(dual: Dual, trained: str) -> None:
         )
 
 
-def _check_range(s: Float[Array, " n"], name: str) -> None:
-    """Raise where the outputs of a row have left the range of the dtype."""
+def _check_range(s: Float[Array, " n"], n1: int) -> None:
+    """Raise where the outputs of a row have left the range of the dtype; `x2` follows `x1`."""
     if not is_known(s):
         return
     rows = np.flatnonzero(~np.isfinite(np.asarray(s) ** 2))
     if rows.size:
+        name, rows = ("x1", rows[rows < n1]) if rows[0] < n1 else ("x2", rows - n1)
         raise ValueError(
             f"`{name}` must keep every layer's outputs within the range of {s.dtype}, "
             f"got an infinite kernel in {some_rows(rows)}. Scale the inputs or the variances down."
