@@ -48,7 +48,7 @@ def relu_gram(
             whose squared norm is out of the range of `dtype`.
 
     Example:
-        >>> print(relu_gram(jnp.eye(2)))
+        >>> print(relu_gram(np.eye(2)))
         [[0.5 0. ]
          [0.  0.5]]
     """

@@ -46,7 +46,7 @@ def relu3_tangent(
             `init_scale` is not positive.
 
     Example:
-        >>> print(np.asarray(relu3_tangent(jnp.eye(2))) * 8)
+        >>> print(np.asarray(relu3_tangent(np.eye(2))) * 8)
         [[3. 0.]
          [0. 3.]]
     """
@@ -78,7 +78,7 @@ def relu3_quadratic(
     `relu3_tangent`.
 
     Example:
-        >>> print(np.asarray(relu3_quadratic(jnp.eye(2))) * 8)
+        >>> print(np.asarray(relu3_quadratic(np.eye(2))) * 8)
         [[1. 0.]
          [0. 1.]]
     """

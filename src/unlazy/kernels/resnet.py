@@ -47,7 +47,7 @@ def resnet_ntk(
         ValueError: `x1` or `x2` is not a finite (n, d) array, or `trained` is not known.
 
     Example:
-        >>> print(resnet_ntk(jnp.eye(2), trained="hidden").round(4))
+        >>> print(resnet_ntk(np.eye(2), trained="hidden").round(4))
         [[1.5    0.8333]
          [0.8333 1.5   ]]
     """
