@@ -74,3 +74,33 @@ def test_known_values_are_checked_even_while_something_else_is_traced():
 
 def _masked():
     return np.ma.array([1.0, np.nan], mask=[False, True])
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([2, 0, 2], [2, 0, 2]),
+        ([-1, -4], [3, 0]),
+        (slice(1, None, 2), [1, 3]),
+        ([True, False, False, True], [0, 3]),
+        (jnp.array([1, 3]), [1, 3]),
+        (np.array([3], np.uint8), [3]),
+    ],
+)
+def test_rows_are_chosen_as_numpy_chooses_them(rows, expected):
+    found = checks.as_rows(rows, 4)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, np.arange(4)[rows])
+
+
+@pytest.mark.parametrize("outside", [4, -5, 100, 2**40, -(2**40)])
+def test_a_number_of_no_row_is_named(outside):
+    message = f"`rows` must hold row numbers from -4 to 3, got {outside} among them"
+    with pytest.raises(ValueError, match=message):
+        checks.as_rows([0, outside], 4)
+
+
+@pytest.mark.parametrize("rows", [[], [1.0], 3, [[0]], [True], slice(4, 9), "ab", None])
+def test_what_chooses_no_rows_is_refused(rows):
+    with pytest.raises(ValueError, match="`rows` must be a slice, a list of row numbers or 4 bool"):
+        checks.as_rows(rows, 4)

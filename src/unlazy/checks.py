@@ -155,6 +155,32 @@ def check_count(value: Any, name: str, *, least: int = 1) -> None:
         raise ValueError(f"`{name}` must be an integer >= {least}, got {name}={value!r}.")
 
 
+def as_rows(rows: Any, n: int, name: str = "rows") -> np.ndarray:
+    """The numbers, from 0 on, of the rows that a slice, a mask or a list chooses among `n`.
+
+    Negative numbers count from the end, as in NumPy. JAX would take the last row for one beyond it.
+
+    Raises:
+        ValueError: `rows` is something else, chooses nothing, or holds a number that is no row.
+    """
+    found = np.arange(n)[rows] if isinstance(rows, slice) else np.asarray(rows)
+    if found.dtype == bool and found.shape == (n,):
+        found = np.flatnonzero(found)
+    if found.ndim != 1 or found.size == 0 or not np.issubdtype(found.dtype, np.integer):
+        raise ValueError(
+            f"`{name}` must be a slice, a list of row numbers or {n} booleans that choose at least "
+            f"one of {n} rows, got {name}={rows!r}."
+        )
+    found = found.astype(np.int64)  # unsigned numbers have no negative bound to compare with
+    outside = found[(found < -n) | (found >= n)]
+    if outside.size:
+        raise ValueError(
+            f"`{name}` must hold row numbers from {-n} to {n - 1}, got {int(outside[0])} among "
+            f"them. There are {n} rows, counted from 0; negative numbers count from the end."
+        )
+    return found % n
+
+
 def check_key(key: Any, name: str = "key") -> None:
     """Raise unless `key` is one random key, of either of JAX's two kinds."""
     if isinstance(key, Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and not key.shape:

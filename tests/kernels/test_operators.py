@@ -57,6 +57,25 @@ def test_blocks_are_taken_by_slice_number_or_list():
     assert H.block(rows, columns).dtype == jnp.float64
 
 
+@pytest.mark.parametrize("row", [8, -9, 100, -100])
+def test_a_row_out_of_range_is_refused_and_not_the_nearest_one(row, no_shape_checker):
+    H = operator(laplace, sample(8)[0])
+    for rows in ([row], np.array([0, row]), jnp.array([row])):
+        with pytest.raises(ValueError, match=rf"`rows` must hold row numbers .*, got {row} among"):
+            H.take(rows)
+        with pytest.raises(ValueError, match=rf"`rows` must hold .*, got {row} among"):
+            H.block(rows, [0])
+        with pytest.raises(ValueError, match=rf"`columns` must hold .*, got {row} among"):
+            H.block([0], rows)
+
+
+def test_rows_from_the_end_and_masks_are_taken():
+    x, _ = sample(8)
+    H, mask = operator(laplace, x), np.arange(8) % 3 == 0
+    np.testing.assert_allclose(H.take([-1, -8]).dense(), dense(x[[7, 0]]), atol=1e-14)
+    np.testing.assert_allclose(H.take(mask).dense(), dense(x[mask]), atol=1e-14)
+
+
 def test_the_dense_matrix_is_there_when_it_fits_and_refused_when_not(no_shape_checker):
     x, _ = sample(40)
     np.testing.assert_allclose(operator(laplace, x).dense(), dense(x), atol=1e-14)

@@ -10,9 +10,16 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Float64, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Float64, Int, PRNGKeyArray
 
-from unlazy.checks import check_count, check_finite, check_labels, check_name, check_positive
+from unlazy.checks import (
+    as_rows,
+    check_count,
+    check_finite,
+    check_labels,
+    check_name,
+    check_positive,
+)
 from unlazy.checks import some_rows as _some_rows
 from unlazy.errors import UnlazyWarning
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
@@ -26,8 +33,8 @@ from unlazy.linalg import (
     trace_estimate,
 )
 
-Rows = slice | Int[np.ndarray | Array, " r"] | list[int]
-"""Which samples: a slice, or their numbers."""
+Rows = slice | Int[np.ndarray | Array, " r"] | Bool[np.ndarray | Array, " n"] | list
+"""Which samples: a slice, their numbers (negative ones count from the end), or a mask."""
 
 _EXTRA_COLUMNS = 4  # of the Lanczos block beyond those asked for: they take up the slow tail
 
@@ -105,11 +112,14 @@ class KernelOperator(eqx.Module):
         return self.tiles.diagonal()
 
     def block(self, rows: Rows, columns: Rows) -> Float64[Array, "r c"]:
-        """The entries in some rows and columns."""
+        """The entries in some rows and columns.
+
+        Raises:
+            ValueError: a number is that of no row, or none is chosen.
+        """
+        i, j = as_rows(rows, self.tiles.n), as_rows(columns, self.tiles.n, "columns")
         with jax.enable_x64(True):
-            i, j = (np.arange(self.tiles.n)[np.asarray(s) if isinstance(s, list) else s]
-                    for s in (rows, columns))  # fmt: skip
-            if i.shape == j.shape and np.array_equal(i, j):
+            if np.array_equal(i, j):
                 return self.tiles.kernel(self.tiles.x[i])
             return self.tiles.kernel(self.tiles.x[i], self.tiles.x[j])
 
@@ -128,9 +138,14 @@ class KernelOperator(eqx.Module):
             return jnp.asarray(self.tiles.assemble())
 
     def take(self, rows: Rows) -> "KernelOperator":
-        """The operator of some of the samples."""
+        """The operator of some of the samples.
+
+        Raises:
+            ValueError: a number is that of no row, or none is chosen.
+        """
+        chosen = as_rows(rows, self.tiles.n)
         with jax.enable_x64(True):
-            x = self.tiles.x[np.asarray(rows) if isinstance(rows, list) else rows]
+            x = self.tiles.x[chosen]
         return KernelOperator(Tiles(self.tiles.kernel, x, self.tiles.memory))
 
     def solve(

@@ -110,10 +110,13 @@ def test_bad_input_is_named(getkey, no_shape_checker):
         direction_penalty(mlp, w, x, rank=10)
     with pytest.raises(ValueError, match="`rank` must be an integer >= 1"):
         direction_penalty(mlp, w, x, rank=0)
-    with pytest.raises(ValueError, match=r"`rows` must be at least 2, got rows.shape=\(1,\)"):
+    with pytest.raises(ValueError, match=r"`rows` must be at least 2, got rows=\[1\]"):
         direction_penalty(mlp, w, x, rank=3)(w, jnp.array([1]))
-    with pytest.raises(ValueError, match=r"`rows` must be row numbers of x, below 10, got 1 to 10"):
-        direction_penalty(mlp, w, x, rank=3)(w, jnp.array([1, 10]))
+    for method in ("__call__", "linear"):
+        with pytest.raises(
+            ValueError, match=r"`rows` must hold row numbers from -10 to 9, got 10 "
+        ):
+            getattr(direction_penalty(mlp, w, x, rank=3), method)(w, jnp.array([1, 10]))
     with pytest.raises(ValueError, match="`params` must have the shapes of the start"):
         direction_penalty(mlp, w, x, rank=3)({**w, "A": w["A"][:1]})
     with pytest.raises(ValueError, match="`x` must have at least 2 rows"):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int, PyTree, Shaped
 
-from unlazy.checks import check_count, is_known
+from unlazy.checks import as_rows, check_count, is_known
 from unlazy.escape.good_directions.spectra import spectral_gap
 from unlazy.kernels import empirical_ntk_traced
 from unlazy.kernels.empirical.model import Apply, Model, Trained, split_params
@@ -54,12 +54,14 @@ class DirectionPenalty(eqx.Module):
             U = jnp.asarray(self.U, f.dtype)
             return jnp.sum((f - _matmul(U, _matmul(U.T, f))) ** 2) / f.shape[0]
         rows = self._checked(rows)
+        if len(rows) < 2:
+            raise ValueError(f"`rows` must be at least 2, got rows={rows}.")
         return self._estimate(self.linear(params, rows), rows)
 
     def linear(self, params: PyTree, rows: Int[Array, " b"] | None = None) -> Float[Array, "b c"]:
         """The linear part of the movement to `params`, at x or at some of its rows."""
         x = jnp.asarray(self.x)
-        x = x if rows is None else x[jnp.asarray(rows)]
+        x = x if rows is None else x[self._checked(rows)]
         moved, _ = split_params(params, self.trained)
         shapes = [[jnp.shape(leaf) for leaf in jax.tree.leaves(t)] for t in (self.start, moved)]
         if shapes[0] != shapes[1]:  # one that broadcasts would pass
@@ -70,15 +72,9 @@ class DirectionPenalty(eqx.Module):
         return jax.jvp(lambda theta: self.model.batch(theta, x), (self.start,), (delta,))[1]
 
     def _checked(self, rows) -> Int[Array, " b"]:
-        n, array = self.x.shape[0], jnp.asarray(rows)
-        if array.ndim != 1 or array.shape[0] < 2:
-            raise ValueError(f"`rows` must be at least 2, got rows.shape={array.shape}.")
-        # JAX would take the last row for one beyond it.
-        if is_known(array) and not ((array >= -n) & (array < n)).all():
-            raise ValueError(
-                f"`rows` must be row numbers of x, below {n}, got {array.min()} to {array.max()}."
-            )
-        return array
+        if is_known(rows):
+            return jnp.asarray(as_rows(rows, self.x.shape[0]))
+        return rows
 
     def _estimate(self, f: Float[Array, "b c"], rows: Int[Array, " b"]) -> Float[Array, ""]:
         n, b = self.x.shape[0], rows.shape[0]
