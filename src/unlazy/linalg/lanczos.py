@@ -188,5 +188,8 @@ def _bordered(T: Float64[np.ndarray, "k k"], last: Float64[np.ndarray, "m b"]):
 
 
 def _relative_change(value: np.ndarray, before: np.ndarray) -> float:
-    size = np.maximum(np.abs(value), np.finfo(np.float64).tiny)
-    return float(np.max(np.abs(value - before) / size))
+    moved = value != before  # an infinite value that stays has not changed
+    size = np.maximum(np.abs(value[moved]), np.finfo(np.float64).tiny)
+    if not np.all(np.isfinite(size)):
+        return np.inf
+    return float(np.max(np.abs(value[moved] - before[moved]) / size, initial=0.0))

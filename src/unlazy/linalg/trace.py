@@ -8,6 +8,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float64
 
+from unlazy.linalg.eigen import gram_eigenvalues
 from unlazy.linalg.iterative import Matmat
 from unlazy.linalg.lanczos import krylov_quadrature
 
@@ -26,6 +27,7 @@ def trace_estimate(
     *,
     tolerance: float = 1e-5,
     max_basis: int = 1000,
+    eps: float = 0.0,
 ) -> Estimate:
     r"""Estimate $\operatorname{tr} f(H)$ from random signs (Hutchinson, by Lanczos quadrature).
 
@@ -38,11 +40,17 @@ def trace_estimate(
     Source: AR-32, arXiv:1901.08584; the trace of the inverse is the energy of random labels.
 
     Args:
-        function: of an array of eigenvalues, elementwise.
-        matmat: product with a positive definite matrix.
+        function: of an array of eigenvalues, elementwise. It sees zero for those that are zero up
+            to rounding, of either sign; where it is infinite there, so is the result.
+        matmat: product with a positive semi-definite matrix.
         probes: random signs, one probe a column, at least two.
         tolerance: relative change of the estimates at which the quadrature ends.
         max_basis: dimension of the Krylov space at most.
+        eps: relative rounding of the matrix's entries, as for `gram_eigenvalues`.
+
+    Raises:
+        ValueError: the matrix has an eigenvalue that is truly negative; `function` is not
+            elementwise, or nan at some eigenvalue.
 
     Example:
         >>> H = np.diag([1.0, 2.0, 4.0])
@@ -50,12 +58,38 @@ def trace_estimate(
         >>> round(trace_estimate(np.log, lambda v: H @ v, signs).value, 9)  # log 8
         2.079441542
     """
+    n = len(probes)
 
     def samples(nodes, projections):
-        return np.asarray(function(nodes)) @ projections**2
+        values = _values(function, gram_eigenvalues(nodes, n, eps=eps))
+        # A node that a probe has no part in counts for nothing, even where f is infinite.
+        terms = np.where(projections == 0, 0.0, values[:, None])
+        return np.sum(terms * projections**2, axis=0)
 
     rule = krylov_quadrature(matmat, probes, samples, tolerance=tolerance, max_basis=max_basis)
     values = samples(rule.nodes, rule.projections)
+    if not np.all(np.isfinite(values)):  # f is infinite at zero, and the matrix singular
+        return Estimate(float(np.sum(values)), 0.0)
     spread = float(np.std(values, ddof=1)) / math.sqrt(len(values))
     # What the quadrature still moved by is an error too, though not a random one.
     return Estimate(float(np.mean(values)), spread + rule.change * abs(float(np.mean(values))))
+
+
+def _values(
+    function: Callable[[Float64[np.ndarray, " k"]], Float64[np.ndarray, " k"]],
+    eigenvalues: Float64[np.ndarray, " k"],
+) -> Float64[np.ndarray, " k"]:
+    with np.errstate(divide="ignore"):  # log and 1/x are infinite at zero, and so is their trace
+        values = np.asarray(function(eigenvalues), np.float64)
+    if values.shape != eigenvalues.shape:
+        raise ValueError(
+            f"`function` must be elementwise, got an array of shape {values.shape} for one of "
+            f"shape {eigenvalues.shape}."
+        )
+    if np.any(np.isnan(values)):
+        where = float(eigenvalues[np.flatnonzero(np.isnan(values))[0]])
+        raise ValueError(
+            f"`function` must be a number at every eigenvalue, got nan at {where:.6g}. "
+            "The eigenvalues of a positive semi-definite matrix are zero or positive."
+        )
+    return values
