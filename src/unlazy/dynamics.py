@@ -135,7 +135,7 @@ class KernelDynamics(eqx.Module):
             max_basis=max_basis,
         )
         _warn_if_unsettled(rule)
-        values = gram_eigenvalues(rule.nodes, n)
+        values = gram_eigenvalues(rule.nodes, n, eps=H.tiles.eps)
         if learning_rate is None:
             learning_rate = 1 / float(values[0])
         check_positive(learning_rate, "learning_rate")

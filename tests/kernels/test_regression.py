@@ -44,3 +44,10 @@ def test_predictions_in_blocks_add_up(monkeypatch):
 def test_a_negative_ridge_is_refused():
     with pytest.raises(ValueError, match="`ridge` must be >= 0 and finite, got ridge=-1"):
         KernelRegression(relu_gram, ridge=-1)
+
+
+@pytest.mark.parametrize("points", [np.ones((3, 4)), np.ones(5), np.ones((0, 5))])
+def test_samples_of_another_shape_are_named(points, no_shape_checker):
+    fitted = KernelRegression(relu_gram, ridge=1.0).fit(*sample(8, 5))
+    with pytest.raises(ValueError, match=r"`x` must hold samples of shape \(5,\)"):
+        fitted.predict(points)

@@ -106,13 +106,16 @@ def _warn_of_single_precision(H: Array | np.ndarray, smallest: float) -> None:
     if H.dtype != jnp.float32:
         return
     largest = float(np.max(np.sum(np.abs(np.asarray(H)), axis=1)))
-    error = float(np.finfo(np.float32).eps) * largest / smallest
+    _warn_of_rounding(float(np.finfo(np.float32).eps) * largest / smallest)
+
+
+def _warn_of_rounding(error: float) -> None:
     if error > 1e-3:
         warnings.warn(
             f"`H` is in float32, which at its condition number may cost a relative error of "
             f"{error:.1g}. Compute it in float64, the default of the kernels.",
             UnlazyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -163,6 +166,7 @@ def _operator_energy(H: KernelOperator, y: Float64[np.ndarray, "n c"]) -> float:
     """The energy by a solve; what that leaves open is settled from the rows that are parallel."""
     solution = solve_tiles(H.tiles, y, tolerance=_RESIDUAL)
     if solution.converged and not solution.singular:
+        _warn_of_rounding(solution.rounding)
         return solution.energy
     first = H.tiles.first_parallel()
     copies = np.flatnonzero(first != np.arange(len(first)))
@@ -174,10 +178,11 @@ def _operator_energy(H: KernelOperator, y: Float64[np.ndarray, "n c"]) -> float:
         alone = np.flatnonzero(first == np.arange(len(first)))
         return _operator_energy(H.take(alone), y[alone])
     if len(y) <= _LARGEST_EIGH and H.tiles.fits():
-        return _energy_on_the_range(*_balanced(H.dense(), y))
+        dense = H.dense().astype(jnp.float32) if H.tiles.eps else H.dense()  # as it was computed
+        return _energy_on_the_range(*_balanced(dense, y))
     if not solution.converged:
         _warn_of_bound(solution.residual)
-    return solution.energy
+    return max(solution.energy, 0.0)  # a lower bound that no kernel undercuts
 
 
 def _warn_of_bound(residual: float) -> None:

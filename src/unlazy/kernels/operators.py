@@ -22,6 +22,7 @@ from unlazy.checks import (
 )
 from unlazy.checks import some_rows as _some_rows
 from unlazy.errors import UnlazyWarning
+from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
 from unlazy.kernels.tiles import Kernel, Tiles, default_memory
 from unlazy.linalg import (
@@ -36,6 +37,7 @@ from unlazy.linalg import (
 Rows = slice | Int[np.ndarray | Array, " r"] | Bool[np.ndarray | Array, " n"] | list
 """Which samples: a slice, their numbers (negative ones count from the end), or a mask."""
 
+_LARGEST_ROUNDING = 0.01  # share of a solution that the rounding of float32 may move in silence
 _EXTRA_COLUMNS = 4  # of the Lanczos block beyond those asked for: they take up the slow tail
 
 
@@ -45,15 +47,18 @@ def operator(
     """The Gram matrix `kernel(x)` as an operator that is evaluated in tiles.
 
     Args:
-        kernel: `kernel(x1, x2=None)` of shape (n1, n2) in float64, symmetric when `x2` is None,
-            such as `relu_gram`; fix its options with `functools.partial`. It is called with x64 on
-            and float64 inputs.
+        kernel: `kernel(x1, x2=None)` of shape (n1, n2), symmetric when `x2` is None, such as
+            `relu_gram` or `empirical_ntk_traced`; fix its options with `functools.partial`. It is
+            called with x64 on and float64 inputs. A kernel that gives float32 all the same, as
+            networks with float32 parameters do, is called with the caller's x64 setting; its
+            values become float64, and `solve` says how far their rounding moves the solution.
         x: samples in the rows.
         memory: bytes that matrices and tiles may take together; None for half of the machine's
             memory, or four fifths of an accelerator's. Tiles never have fewer than 16 rows.
 
     Raises:
-        ValueError: `x` is not finite; `kernel` does not give a float64 array of the right shape.
+        ValueError: `x` is not finite; `kernel` does not give a float64 or float32 array of the
+            right shape.
 
     Example:
         >>> from unlazy.kernels import relu_gram
@@ -71,9 +76,8 @@ def operator(
         check_positive(memory, "memory")
     budget = default_memory() if memory is None else int(memory)
     with jax.enable_x64(True):
-        tiles = Tiles(kernel, jnp.asarray(x, jnp.float64), budget)
-        _check_kernel(tiles)
-    return KernelOperator(tiles)
+        samples = jnp.asarray(x, jnp.float64)
+    return KernelOperator(Tiles(checked_kernel(kernel, samples), samples, budget))
 
 
 class KernelOperator(eqx.Module):
@@ -176,7 +180,9 @@ class KernelOperator(eqx.Module):
             ValueError: `y` does not fit, or an option is out of range.
 
         Warns:
-            UnlazyWarning: the tolerance was not reached; rows that are parallel are named.
+            UnlazyWarning: the tolerance was not reached; rows that are parallel are named. Or the
+                kernel is float32 and so nearly singular that its rounding moves the solution by
+                more than a hundredth.
 
         Example:
             >>> from unlazy.kernels import relu_gram
@@ -194,6 +200,13 @@ class KernelOperator(eqx.Module):
         )
         if not solution.converged:
             self._warn(solution, tolerance)
+        elif solution.rounding > _LARGEST_ROUNDING:
+            warnings.warn(
+                f"The kernel is nearly singular: the rounding of its float32 entries moves the "
+                f"solution by a share of about {solution.rounding:.2g}. {self._float32_hint()}",
+                UnlazyWarning,
+                stacklevel=2,
+            )
         return solution
 
     def top_eigen(self, k: int, *, tolerance: float = 1e-9, key: PRNGKeyArray) -> PartialEigen:
@@ -238,16 +251,22 @@ class KernelOperator(eqx.Module):
 
         Args:
             function: of the eigenvalues, elementwise, such as `np.reciprocal` for the mean energy
-                of random labels. None for the trace itself, which is exact.
+                of random labels. None for the trace itself, which is exact. Eigenvalues that are
+                zero up to rounding are zero for it; the trace of the inverse of a singular matrix
+                is infinite.
             probes: random sign vectors to average over.
             key: of the probes.
+
+        Raises:
+            ValueError: the matrix has an eigenvalue that is truly negative; `function` is not
+                elementwise, or nan at an eigenvalue.
         """
         if function is None:
             return Estimate(float(np.sum(self.diagonal())), 0.0)
         check_count(probes, "probes", least=2)
         with jax.enable_x64(True):
             signs = np.asarray(jr.rademacher(key, (self.tiles.n, probes), jnp.int32), np.float64)
-        return trace_estimate(function, self.tiles.products(), signs)
+        return trace_estimate(function, self.tiles.products(), signs, eps=self.tiles.eps)
 
     def logdet(self, *, probes: int = 16, key: PRNGKeyArray) -> Estimate:
         """The logarithm of the determinant: exact while the matrix fits the memory.
@@ -255,11 +274,15 @@ class KernelOperator(eqx.Module):
         Beyond, an estimate as in `trace`. Minus infinity for a matrix singular to rounding.
         """
         if not self.tiles.fits():
-            return self.trace(_log, probes=probes, key=key)
+            return self.trace(np.log, probes=probes, key=key)
         factor = cholesky_in_place(self.tiles.assemble())
         if factor is None:
             return Estimate(-math.inf, 0.0)
-        return Estimate(float(np.sum(np.log(factor.pivots()))), 0.0)
+        pivots, n = factor.pivots(), self.tiles.n
+        least = max(n * float(np.finfo(np.float64).eps), self.tiles.noise)
+        if np.any(pivots <= least * self.diagonal()):  # rounding: its logarithm says nothing
+            return Estimate(-math.inf, 0.0)
+        return Estimate(float(np.sum(np.log(pivots))), 0.0)
 
     def _warn(self, solution: Solution, tolerance: float) -> None:
         first = self.tiles.first_parallel()
@@ -269,6 +292,8 @@ class KernelOperator(eqx.Module):
             if copies.size
             else ""
         )
+        if self.tiles.eps:
+            why += f" The kernel is known in float32 only. {self._float32_hint()}"
         warnings.warn(
             f"The solve has not converged: its relative residual is {solution.residual:.2g}, not "
             f"{tolerance:.2g}, after {solution.iterations} iterations.{why} Give more memory, a "
@@ -277,29 +302,11 @@ class KernelOperator(eqx.Module):
             stacklevel=3,
         )
 
+    def _float32_hint(self) -> str:
+        ridge = 100 * self.tiles.noise * float(np.mean(self.diagonal()))
+        return f"Give a ridge of about {ridge:.1g}, or float64 parameters."
+
 
 def _normal(key: PRNGKeyArray, n: int, columns: int) -> Float64[np.ndarray, "n c"]:
     with jax.enable_x64(True):
         return np.asarray(jr.normal(key, (n, columns), jnp.float64))
-
-
-def _log(values: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
-    with np.errstate(divide="ignore"):
-        return np.log(np.maximum(values, 0.0))
-
-
-def _check_kernel(tiles: Tiles) -> None:
-    """Try the kernel on two samples: what it returns must be a float64 matrix."""
-    some = tiles.x[:2]
-    for values, what in [(tiles.kernel(some), "x1"), (tiles.kernel(some, some[:1]), "x1, x2")]:
-        shape = (len(some), len(some) if what == "x1" else 1)
-        if np.shape(values) != shape:
-            raise ValueError(
-                f"`kernel` must give an array of shape {shape} for kernel({what}) with {shape[0]} "
-                f"rows in x1 and {shape[1]} columns, got shape {np.shape(values)}."
-            )
-        if values.dtype != jnp.float64:
-            raise ValueError(
-                f"`kernel` must give float64 for float64 inputs, got {values.dtype}. Leave out "
-                "casts and parameters in lower precision."
-            )

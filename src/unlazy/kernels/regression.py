@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.checks import check_finite
 from unlazy.kernels.operators import operator
 from unlazy.kernels.solving import Solution
 from unlazy.kernels.tiles import Kernel
@@ -27,7 +28,8 @@ class KernelRegression(eqx.Module):
     Source: AR-12, arXiv:1901.08584 section 5, in the limit of many steps.
 
     Args:
-        kernel: `kernel(x1, x2=None)` of shape (n1, n2), as for `operator`.
+        kernel: `kernel(x1, x2=None)` of shape (n1, n2), as for `operator`. The tangent kernel of a
+            network is `functools.partial(empirical_ntk_traced, f, params)`, in float32 or float64.
         ridge: added to the diagonal.
         memory: bytes for the solve, as for `operator`.
 
@@ -59,7 +61,7 @@ class KernelRegression(eqx.Module):
         """
         H = operator(self.kernel, x, memory=self.memory)
         solution = H.solve(y, ridge=self.ridge, tolerance=tolerance)
-        return FittedKernelRegression(self.kernel, H.tiles.x, solution)
+        return FittedKernelRegression(H.tiles.kernel, H.tiles.x, solution)
 
 
 class FittedKernelRegression(eqx.Module):
@@ -70,8 +72,18 @@ class FittedKernelRegression(eqx.Module):
     solution: Solution
 
     def predict(self, x: Float[Array | np.ndarray, "t *d"]) -> Float64[np.ndarray, "t *c"]:
-        """Predictions at other samples, evaluated in blocks of rows and of columns."""
-        coefficients = self.solution.value
+        """Predictions at other samples, evaluated in blocks of rows and of columns.
+
+        Raises:
+            ValueError: `x` is not finite, or holds samples of another shape.
+        """
+        coefficients, shape = self.solution.value, np.shape(x)
+        if len(shape) != self.x.ndim or shape[1:] != self.x.shape[1:] or shape[0] == 0:
+            raise ValueError(
+                f"`x` must hold samples of shape {self.x.shape[1:]} along its first axis, as in "
+                f"the fit, got x.shape={shape}."
+            )
+        check_finite(x, "x")
         with jax.enable_x64(True):
             points = jnp.asarray(x, jnp.float64)
             parts = [

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
+from unlazy.kernels.precision import Widened
 from unlazy.linalg import Matmat, Progress
 
 _TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it holds at a time
@@ -45,6 +46,16 @@ class Tiles(eqx.Module):
     def n(self) -> int:
         """Rows of the matrix."""
         return self.x.shape[0]
+
+    @property
+    def eps(self) -> float:
+        """The relative rounding of entries in float32; zero for a kernel in float64."""
+        return float(np.finfo(np.float32).eps) if isinstance(self.kernel, Widened) else 0.0
+
+    @property
+    def noise(self) -> float:
+        """Twice the norm of that rounding, for a unit diagonal and independent errors."""
+        return 4 * math.sqrt(self.n) * self.eps
 
     @property
     def on_host(self) -> bool:

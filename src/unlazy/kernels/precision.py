@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels in float32, such as those of networks with float32 parameters, among float64 algebra."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float64
+
+
+class Widened(eqx.Module):
+    """A kernel that computes in float32; its values come as float64.
+
+    It is called as it would be by hand: with JAX's x64 setting of the caller, and samples in the
+    dtype that goes with it. Networks with float32 parameters need that, for with x64 on an array
+    that they make themselves (the first state of a recurrent network) would be float64.
+    """
+
+    kernel: Callable
+    x64: bool = eqx.field(static=True)
+
+    def __call__(self, x1: Array, x2: Array | None = None, /) -> Float64[Array, "n1 n2"]:
+        """The kernel between the rows of `x1` and of `x2`, or of `x1` itself."""
+        dtype = jnp.float64 if self.x64 else jnp.float32
+        with jax.enable_x64(True):
+            rows = [jnp.asarray(x, dtype) for x in (x1, x2) if x is not None]
+        with jax.enable_x64(self.x64):
+            values = self.kernel(*rows)
+        with jax.enable_x64(True):
+            return jnp.asarray(values).astype(jnp.float64)
+
+
+def checked_kernel(kernel: Callable, x: Float64[Array, "n *d"]) -> Callable:
+    """A kernel that gives float64, `kernel` itself where it does.
+
+    Found out on two samples: first with x64 on, as most kernels in plain `jax.numpy` need it for
+    float64; where that gives float32 or fails, with the caller's setting.
+
+    Raises:
+        ValueError: it gives another shape, or neither float64 nor float32.
+    """
+    caller = jnp.zeros(()).dtype == jnp.float64
+    try:
+        dtype = _probed(kernel, x, x64=True)
+    except Exception:
+        if caller or not _works(kernel, x):
+            raise
+        return Widened(kernel, False)
+    return kernel if dtype == jnp.float64 else Widened(kernel, caller)
+
+
+def _works(kernel: Callable, x: Float64[Array, "n *d"]) -> bool:
+    try:
+        _probed(kernel, x, x64=False)
+    except Exception:  # whatever it is, the first error is the one to tell
+        return False
+    return True
+
+
+def _probed(kernel: Callable, x: Float64[Array, "n *d"], *, x64: bool) -> jnp.dtype:
+    """The dtype of what the kernel gives for two samples; raise where it does not fit."""
+    with jax.enable_x64(True):
+        some = x[:2].astype(jnp.float64 if x64 else jnp.float32)
+        one = some[:1]
+    with jax.enable_x64(x64):
+        square, column = kernel(some), kernel(some, one)
+    k = len(some)
+    for values, shape, arguments in [(square, (k, k), "x1"), (column, (k, 1), "x1, x2")]:
+        if np.shape(values) != shape:
+            raise ValueError(
+                f"`kernel` must give an array of shape {shape} for kernel({arguments}) with "
+                f"{shape[0]} rows in x1 and {shape[1]} columns, got shape {np.shape(values)}."
+            )
+        if values.dtype not in (jnp.float64, jnp.float32):
+            raise ValueError(
+                f"`kernel` must give float64, or float32 at least, got {values.dtype}. Leave out "
+                "casts to other dtypes."
+            )
+    return min((square.dtype, column.dtype), key=lambda dtype: dtype.itemsize)
