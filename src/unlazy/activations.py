@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.activation_families import FAMILIES, Elementwise
-from unlazy.checks import as_number, check_count, check_finite, check_name
+from unlazy.checks import MOST_FACTORIAL, as_number, check_count, check_finite, check_name
 
 
 class Activation(eqx.Module):
@@ -41,7 +41,7 @@ class Activation(eqx.Module):
         Raises:
             ValueError: `k` is negative, or the k-th derivative does not exist at a kink.
         """
-        check_count(k, "k", least=0)
+        check_count(k, "k", least=0, most=MOST_FACTORIAL)
         family, last = FAMILIES[self.name], self._smooth_to
         if k > last:
             raise ValueError(
@@ -63,7 +63,7 @@ class Activation(eqx.Module):
         Raises:
             ValueError: there is no expansion, because 0 is a kink (ReLU, abs) or a jump (sign).
         """
-        check_count(order, "order", least=0)
+        check_count(order, "order", least=0, most=MOST_FACTORIAL)
         if not self.is_smooth and self.shift == 0:
             raise ValueError(
                 f"`order` must be expanded around a smooth point, but {self.name} has a kink at 0, "

@@ -149,10 +149,29 @@ def check_positive(value: Any, name: str) -> None:
         raise ValueError(f"`{name}` must be a positive number, got {name}={value!r}.")
 
 
-def check_count(value: Any, name: str, *, least: int = 1) -> None:
-    """Raise unless `value` is an integer of at least `least`."""
+MOST = 2**31 - 1
+"""The largest int32, in which JAX counts steps and sizes: one more aborts or wraps around."""
+
+MOST_TERMS = 10_000
+"""Of a recurrence in Python, with an array of values for each term: seconds, and 80 kB a value."""
+
+MOST_IN_TABLE = 2_000
+"""Of the two sides of a table, or of a sum for each of as many terms: 32 MB, and seconds."""
+
+MOST_FACTORIAL = 170
+"""170! is the largest factorial in float64."""
+
+
+def check_count(value: Any, name: str, *, least: int = 1, most: int | None = MOST) -> None:
+    """Raise unless `value` is an integer from `least` to `most`.
+
+    `most` is None for numbers that only enter formulas: a theorem may ask for 10^40 neurons.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"`{name}` must be an integer >= {least}, got {name}={value!r}.")
+    if most is not None and value > most:
+        got = value if value < 10**30 else f"10^{math.log10(value):.0f}"
+        raise ValueError(f"`{name}` must be an integer from {least} to {most}, got {name}={got}.")
 
 
 def as_rows(rows: Any, n: int, name: str = "rows") -> np.ndarray:

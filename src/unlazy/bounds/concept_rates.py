@@ -30,7 +30,7 @@ class ThreeLayerRates(eqx.Module):
 
     def log10_samples_first(self, m: int, M: int | float) -> float:
         r"""The first variant: $N \ge M m^{3/2}$, M a polynomial in $C_0$ and $1/\varepsilon_0$."""
-        check_count(m, "m")
+        check_count(m, "m", most=None)
         check_positive(M, "M")
         return math.log10(M) + 1.5 * math.log10(m)
 

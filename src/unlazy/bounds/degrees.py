@@ -79,7 +79,7 @@ def degree_spectrum(
     """
     check_inputs(x)
     check_unit_rows(x)
-    check_count(degree, "degree")
+    check_count(degree, "degree", most=max(len(x), 100))  # n directions in all
     check_labels(y, x.shape[0])
     if x.shape[1] < 2:
         raise ValueError(f"`x` must have at least 2 columns, got x.shape={x.shape}.")

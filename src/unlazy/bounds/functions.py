@@ -56,7 +56,7 @@ class Power(eqx.Module):
     def __check_init__(self):
         check_finite(self.alpha, "alpha")
         _check_vector(self.beta)
-        check_count(self.p, "p", least=0)
+        check_count(self.p, "p", least=0, most=1000)  # 2^p is a float
         if self.p == 0:
             raise ValueError(
                 f"`p` must be an integer >= 1, got p={self.p}. "
@@ -196,7 +196,7 @@ class Constant(eqx.Module):
 
     def __check_init__(self):
         check_finite(self.value, "value")
-        check_count(self.d, "d")
+        check_count(self.d, "d", most=None)
 
     def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
         """Its values at the rows of `x`."""

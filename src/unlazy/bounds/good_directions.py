@@ -129,7 +129,7 @@ def generalization_diagnostic(
     """
     check_inputs(x)
     check_owner(params0, {"W": (net.width, net.inputs), "a": (net.width,)})
-    check_count(rank, "rank")
+    check_count(rank, "rank", most=None)
     check_delta(delta)
     check_positive(loss_range, "loss_range")
     check_key(key)

@@ -42,7 +42,7 @@ def laziness(
         >>> print(laziness(jnp.eye(4) / 4, jnp.ones(4), width=64, init_scale=1.0))
         0.5
     """
-    check_count(width, "width")
+    check_count(width, "width", most=None)
     check_positive(init_scale, "init_scale")
     return math.sqrt(label_energy(H, y)) / (float(init_scale) * math.sqrt(width))
 

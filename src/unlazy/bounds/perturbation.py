@@ -63,8 +63,8 @@ def perturbation_bounds(
         >>> print(round(bounds.neuron_movement, 1), round(bounds.initial_gram, 2))
         35.7 2.65
     """
-    check_count(n, "n")
-    check_count(m, "m")
+    check_count(n, "n", most=None)
+    check_count(m, "m", most=None)
     for name, value in [("residual", residual), ("smallest_eigenvalue", smallest_eigenvalue)]:
         check_positive(value, name)
     check_positive(init_scale, "init_scale")
@@ -103,7 +103,7 @@ def initial_gram_deviation(x: Inputs, m: int, *, antisymmetric: bool = False) ->
         0.1
     """
     check_inputs(x)
-    check_count(m, "m")
+    check_count(m, "m", most=None)
     with jax.enable_x64(True):
         total = float(_summed_variance(jnp.asarray(x, jnp.float64)))
     return math.sqrt(total / (m / 2 if antisymmetric else m))
@@ -162,7 +162,7 @@ def theory_widths(
         >>> print(f"{widths.convergence:.0e}")
         1e+19
     """
-    check_count(n, "n")
+    check_count(n, "n", most=None)
     check_positive(smallest_eigenvalue, "smallest_eigenvalue")
     check_positive(init_scale, "init_scale")
     check_delta(delta)

@@ -46,7 +46,7 @@ def uniform_convergence(
     """
     if not rademacher >= 0:
         raise ValueError(f"`rademacher` must be >= 0, got rademacher={rademacher}.")
-    check_count(n, "n")
+    check_count(n, "n", most=None)
     check_delta(delta)
     check_positive(lipschitz, "lipschitz")
     check_positive(largest_loss, "largest_loss")
@@ -104,7 +104,7 @@ def population_loss(
         0.173
     """
     check_name(variant, _VARIANTS, "variant")
-    check_count(n, "n")
+    check_count(n, "n", most=None)
     check_delta(delta)
     if not energy >= 0:
         raise ValueError(f"`energy` must be >= 0, got energy={energy}. Use label_energy(H, y).")

@@ -201,6 +201,6 @@ def _localisation(lam: float, d: int, m: int, B: float) -> float:
 
 
 def _check_sizes(d: int, m: int, radius: int | float) -> None:
-    check_count(d, "d")
-    check_count(m, "m")
+    check_count(d, "d", most=None)
+    check_count(m, "m", most=None)
     check_positive(radius, "radius")

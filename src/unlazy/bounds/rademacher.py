@@ -135,8 +135,8 @@ def rademacher_probable(
         ...  for c in ("paper", "proof", "exact")]
         [0.78, 0.699, 0.698]
     """
-    check_count(n, "n")
-    check_count(m, "m")
+    check_count(n, "n", most=None)
+    check_count(m, "m", most=None)
     for name, value in [("distance", distance), ("neuron_distance", neuron_distance)]:
         check_positive(value, name)
     check_positive(init_scale, "init_scale")

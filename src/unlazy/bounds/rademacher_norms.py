@@ -44,7 +44,7 @@ def rademacher_weight_norms(
         >>> print(rademacher_weight_norms(jnp.ones((4, 1)), 100))
         WeightNormBound(path=0.4, frobenius=0.4)
     """
-    check_count(n, "n")
+    check_count(n, "n", most=None)
     check_positive(radius, "radius")
     if np.ndim(W) != 2 or 0 in np.shape(W):
         raise ValueError(f"`W` must have shape (m, d), one neuron a row, got shape {np.shape(W)}.")

@@ -50,12 +50,12 @@ def rademacher_linear_rate(
         >>> rademacher_linear_rate(100, norm=2.0)
         0.2
     """
-    check_count(n, "n")
+    check_count(n, "n", most=None)
     check_positive(norm, "norm")
     check_name(ball, ["l2", "l1"], "ball")
     if ball == "l2":
         return float(norm) / math.sqrt(n)
-    check_count(dimension, "dimension")
+    check_count(dimension, "dimension", most=None)
     return float(norm) * math.sqrt(math.log(dimension or 1) / n)
 
 
@@ -100,7 +100,7 @@ def rademacher_relu_layer(
     sizes = [as_number(rate, "rates", least=0) for rate in rates]
     if free is None:
         return 2 * as_number(l1_norm, "l1_norm", least=0) * max(sizes)
-    check_count(n, "n")
+    check_count(n, "n", most=None)
     if np.shape(free) != (3,):
         raise ValueError(f"`free` must be three numbers, (B, D, R), got free={free!r}.")
     B, D, R = (as_number(value, "free", least=0) for value in free)
@@ -126,8 +126,8 @@ def rademacher_two_layer_rate(
         >>> rademacher_two_layer_rate(100, 50, tau=0.1, output_scale=0.2).total
         0.1
     """
-    check_count(n, "n")
-    check_count(m, "m")
+    check_count(n, "n", most=None)
+    check_count(m, "m", most=None)
     check_positive(tau, "tau")
     check_positive(output_scale, "output_scale")
     return NetworkRate(float(output_scale) * m * float(tau) / math.sqrt(n), 0.0)
@@ -170,11 +170,11 @@ def rademacher_three_layer_rate(
         >>> print(round(rate.pseudo, 6))
         0.1
     """
-    check_count(n, "n")
+    check_count(n, "n", most=None)
     if np.shape(widths) != (2,):
         raise ValueError(f"`widths` must be two numbers, (m1, m2), got widths={widths!r}.")
     for width in widths:
-        check_count(width, "widths")
+        check_count(width, "widths", most=None)
     check_positive(tau_w, "tau_w")
     check_positive(tau_v, "tau_v")
     if variant not in (1, 2):
@@ -216,7 +216,7 @@ def generalization_gap(
         0.2387
     """
     complexity = as_number(rademacher, "rademacher", least=0)
-    check_count(n, "n")
+    check_count(n, "n", most=None)
     check_delta(delta)
     check_positive(bound, "bound")
     return 2 * complexity + float(bound) * math.sqrt(math.log(2 / delta) / (2 * n))

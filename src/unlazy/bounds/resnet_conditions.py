@@ -95,7 +95,7 @@ def resnet_theory(
     """
     c = ResNetConstants() if constants is None else constants
     for name, count in (("m", m), ("k", k), ("p_F", p_F), ("p_G", p_G)):
-        check_count(count, name)
+        check_count(count, name, most=None)
         if name != "m" and count > sys.float_info.max:
             raise ValueError(
                 f"`{name}` must be in the range of floats, got a number above "
@@ -201,11 +201,11 @@ def resnet_sample_sizes(
         >>> print(round(sizes.log10_resnet, 1), round(sizes.log10_kernel, 1))
         9.6 19.6
     """
-    check_count(d, "d")
-    check_count(k, "k")
+    check_count(d, "d", most=None)
+    check_count(k, "k", most=None)
     check_positive(alpha, "alpha")
     free = d if free is None else free
-    check_count(free, "free")
+    check_count(free, "free", most=None)
     if not k <= free <= d:
         raise ValueError(
             f"`free` must lie between k={k} and d={d}, inputs to take S from, got free={free}."

@@ -5,7 +5,7 @@ import math
 
 import equinox as eqx
 
-from unlazy.checks import check_count, check_finite, check_positive
+from unlazy.checks import MOST_TERMS, check_count, check_finite, check_positive
 
 
 class SampleSizes(eqx.Module):
@@ -22,7 +22,7 @@ class SampleSizes(eqx.Module):
 
 def check_ridge_power(power: int, name: str = "power") -> None:
     """Raise unless Theorem 7 covers the power: 2, 3, or even."""
-    check_count(power, name, least=0)
+    check_count(power, name, least=0, most=MOST_TERMS)
     if power < 2 or (power % 2 and power != 3):
         raise ValueError(
             f"`{name}` must be 2, 3, or an even number from 4 on, got {name}={power}. "
@@ -141,7 +141,7 @@ def ridge_sample_sizes(
         >>> ridge_sample_sizes(100, 4, epsilon=0.1).ratio
         0.04
     """
-    check_count(d, "d")
+    check_count(d, "d", most=None)
     check_ridge_power(power)
     check_finite(alpha, "alpha")
     check_positive(beta_norm, "beta_norm")
@@ -167,6 +167,6 @@ def xor_sample_sizes(d: int, *, epsilon: int | float) -> SampleSizes:
         >>> xor_sample_sizes(20, epsilon=0.5)
         SampleSizes(quadratic=80.0, ntk=1600.0)
     """
-    check_count(d, "d")
+    check_count(d, "d", most=None)
     check_positive(epsilon, "epsilon")
     return SampleSizes(quadratic=d / float(epsilon) ** 2, ntk=d**2 / float(epsilon) ** 2)

@@ -58,8 +58,8 @@ def isotropic_second_moment_norm(n: int, d: int) -> float:
         >>> print(isotropic_second_moment_norm(400, 100))
         0.15
     """
-    check_count(n, "n")
-    check_count(d, "d")
+    check_count(n, "n", most=None)
+    check_count(d, "d", most=None)
     return min((1 + math.sqrt(d / n)) / math.sqrt(d), 1.0)
 
 

@@ -34,7 +34,7 @@ def ntk_series_coefficients(degree: int) -> Float64[np.ndarray, " q"]:
         >>> print(ntk_series_coefficients(4) * 12 * np.pi)
         [0.         9.42477796 6.         0.         1.        ]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=10**6)
     c = np.zeros(degree + 1)
     if degree >= 1:
         c[1] = 0.25

@@ -77,7 +77,7 @@ def three_layer_theory(
         True
     """
     for width in widths:
-        check_count(width, "widths")
+        check_count(width, "widths", most=None)
     check_epsilon(epsilon)
     given = {"tau_w": tau_w, "tau_v": tau_v, "sigma_w": sigma_w, "sigma_v": sigma_v}
     for name, value in ({"C0": C0, "polylog": polylog} | given).items():

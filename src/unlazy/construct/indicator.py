@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.special import ndtr
 
-from unlazy.checks import check_count, check_name, check_positive
+from unlazy.checks import MOST_IN_TABLE, check_count, check_name, check_positive
 from unlazy.data.concepts.functions import Function, as_series
 from unlazy.special import (
     PowerSeries,
@@ -180,7 +180,7 @@ def indicator_function(
     check_epsilon(epsilon)
     series = as_series(phi)
     if degree is not None:
-        check_count(degree, "degree", least=0)
+        check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     else:
         degree = series.tail_degree(1e-10)
     c = series.taylor(degree)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.polynomial.hermite_e import hermeval
 
 from unlazy.activations import Activation, activation
-from unlazy.checks import check_count, check_finite, check_key, check_positive
+from unlazy.checks import MOST_FACTORIAL, check_count, check_finite, check_key, check_positive
 from unlazy.escape.moments import Nodes, matched_moments
 from unlazy.special.gaussian_quadrature import gaussian_rule
 
@@ -194,7 +194,7 @@ def power_extraction(
         [1. 0.]
     """
     k, W0 = net.order, net.W0
-    check_count(degree, "degree", least=k)
+    check_count(degree, "degree", least=k, most=k + MOST_FACTORIAL)
     check_positive(radius, "radius")
     check_finite(beta, "beta")
     direction = np.asarray(beta, np.float64)
@@ -229,7 +229,7 @@ def _hermite(q: int, g: np.ndarray) -> np.ndarray:
 
 
 def _checked(sigma: str | Activation, W0: Weights, order: int) -> tuple[Array, Activation]:
-    check_count(order, "order")
+    check_count(order, "order", most=MOST_FACTORIAL)
     if np.ndim(W0) != 2 or 0 in np.shape(W0):
         raise ValueError(f"`W0` must have shape (m, d), got W0.shape={np.shape(W0)}.")
     sigma = activation(sigma)

@@ -95,7 +95,7 @@ def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
         >>> print(z_plus.weights, round(z_plus.moment(3) - z_minus.moment(3), 12))
         [0.75 0.25] 1.0
     """
-    check_count(order, "order")
+    check_count(order, "order", most=100)
     if isinstance(nodes, str):
         check_name(nodes, _FAMILIES, "nodes")
     if isinstance(nodes, str) and nodes == "chebyshev":

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from unlazy.checks import check_count, check_positive
 from unlazy.kernels.blocks import angular_matrix, check_pair, polar
 from unlazy.kernels.differentiation import at_precision
-from unlazy.kernels.mlp import ntk
+from unlazy.kernels.mlp import MOST_LAYERS, ntk
 from unlazy.special import arc_cosine
 
 
@@ -154,7 +154,7 @@ def tangent(
 
 
 def _normalised(x1, x2, layers: int, trained: str, dtype) -> Float[Array, "n1 n2"]:
-    check_count(layers, "layers", least=2)
+    check_count(layers, "layers", least=2, most=MOST_LAYERS + 1)
     x1, x2, dtype = check_pair(x1, x2, dtype, allow_zero_rows=True)
     # The readout's variance of unit rows is weight_variance^layers / (2^depth fan_in): set to 1.
     depth = layers - 1

@@ -20,6 +20,10 @@ from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments
 _TRAINED = ("all", "hidden", "last")
 
 
+MOST_LAYERS = 1000
+"""Each is traced by itself, and 2^depth, which scales the normalised kernels, is a float."""
+
+
 def ntk(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,
@@ -87,7 +91,7 @@ def ntk(
         [[3.     0.6857]
          [0.6857 3.    ]]
     """
-    check_count(depth, "depth")
+    check_count(depth, "depth", most=MOST_LAYERS)
     check_positive(weight_variance, "weight_variance")
     check_name(trained, _TRAINED, "trained")
     if bias_variance != 0:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int, PRNGKeyArray
 
 from unlazy.checks import (
+    MOST_TERMS,
     as_rows,
     check_count,
     check_finite,
@@ -38,6 +39,7 @@ Rows = slice | Int[np.ndarray | Array, " r"] | Bool[np.ndarray | Array, " n"] | 
 """Which samples: a slice, their numbers (negative ones count from the end), or a mask."""
 
 _LARGEST_ROUNDING = 0.01  # share of a solution that the rounding of float32 may move in silence
+_FEWEST_PROBES = 64  # allowed whatever the memory is
 _EXTRA_COLUMNS = 4  # of the Lanczos block beyond those asked for: they take up the slow tail
 
 
@@ -254,7 +256,8 @@ class KernelOperator(eqx.Module):
                 of random labels. None for the trace itself, which is exact. Eigenvalues that are
                 zero up to rounding are zero for it; the trace of the inverse of a singular matrix
                 is infinite.
-            probes: random sign vectors to average over.
+            probes: random sign vectors to average over, at most as many as fit a quarter of the
+                memory.
             key: of the probes.
 
         Raises:
@@ -263,7 +266,9 @@ class KernelOperator(eqx.Module):
         """
         if function is None:
             return Estimate(float(np.sum(self.diagonal())), 0.0)
-        check_count(probes, "probes", least=2)
+        # Each is a column as long as the matrix, of which the basis and its products hold copies.
+        most = max(_FEWEST_PROBES, min(MOST_TERMS, self.tiles.memory // (4 * 8 * self.tiles.n)))
+        check_count(probes, "probes", least=2, most=most)
         with jax.enable_x64(True):
             signs = np.asarray(jr.rademacher(key, (self.tiles.n, probes), jnp.int32), np.float64)
         return trace_estimate(function, self.tiles.products(), signs, eps=self.tiles.eps)

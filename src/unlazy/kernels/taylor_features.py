@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.activations import Activation
-from unlazy.checks import check_count, check_finite
+from unlazy.checks import MOST_FACTORIAL, check_count, check_finite
 from unlazy.kernels.blocks import check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.nets import TwoLayer, TwoLayerParams
@@ -60,7 +60,7 @@ def taylor_kernel(
         [[0.25 0.  ]
          [0.   0.25]]
     """
-    check_count(order, "order", least=0)
+    check_count(order, "order", least=0, most=MOST_FACTORIAL)
     x1, x2, dtype = check_pair(x1, x2, "float64", allow_zero_rows=True)
     if params0.W.shape != (net.width, net.inputs) or x1.shape[1] != net.inputs:
         raise ValueError(

@@ -112,7 +112,7 @@ def certify(
     check_key(key)
     width = _width(params) if width is None else width
     if width is not None:
-        check_count(width, "width")
+        check_count(width, "width", most=None)
     with float64_scope():
         objective = float64_objective(loss, params, data, trained)
         value, norm = (float(part) for part in _value_and_gradient_norm(objective))

@@ -190,9 +190,9 @@ def theory_strengths(
         >>> theory_strengths(100, 5, 1, accuracy=0.5)
         (5.0, 0.5, 5.0, 0.5)
     """
-    check_count(width, "width")
-    check_count(inputs, "inputs")
-    check_count(degree, "degree")
+    check_count(width, "width", most=None)
+    check_count(inputs, "inputs", most=None)
+    check_count(degree, "degree", most=None)
     check_positive(accuracy, "accuracy")
     epsilon, d = float(accuracy), float(inputs)
     lam = math.sqrt(width) * d ** (-(degree - 1) / 2) * epsilon

@@ -8,9 +8,10 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float, Float64, Int
 
-from unlazy.checks import check_count
+from unlazy.checks import MOST_IN_TABLE, check_count
 
 _BITS = 6
+_MOST_BITS = 28  # entries of a table of subsets are at most 2^28: 2 GB
 
 
 def krawtchouk(d: int, degree: int, *, normalized: bool = False) -> Float64[np.ndarray, " {d}+1"]:
@@ -40,7 +41,7 @@ def krawtchouk(d: int, degree: int, *, normalized: bool = False) -> Float64[np.n
         >>> print(krawtchouk(4, 2))
         [ 6.  0. -2.  0.  6.]
     """
-    check_count(d, "d")
+    check_count(d, "d", most=MOST_IN_TABLE)
     check_count(degree, "degree", least=0)
     if degree > d:
         raise ValueError(f"`degree` must be at most d={d}, got degree={degree}.")
@@ -113,6 +114,14 @@ def subsets(d: int, size: int) -> Int[np.ndarray, "s k"]:
     """
     check_count(d, "d")
     check_count(size, "size", least=0)
+    # There are at least (d / size)^size subsets: more than may be counted is not counted.
+    k = min(size, d - size)
+    too_many = k > 0 and k * math.log2(d / k) > _MOST_BITS
+    count = 0 if size > d or too_many else math.comb(d, size)
+    if too_many or count * size > 2**_MOST_BITS:
+        raise ValueError(
+            f"`size` must give at most 2^{_MOST_BITS} entries in all subsets, got size={size} of "
+            f"d={d} coordinates."
+        )
     rows = itertools.chain.from_iterable(itertools.combinations(range(d), size))
-    count = math.comb(d, size)
     return np.fromiter(rows, np.int64, count * size).reshape(count, size)

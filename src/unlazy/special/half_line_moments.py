@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.special import ndtr
 
-from unlazy.checks import check_count
+from unlazy.checks import MOST_TERMS, check_count
 from unlazy.special.hermite import hermite
 
 _ROOT = math.sqrt(2 * math.pi)
@@ -42,7 +42,7 @@ def hermite_indicator(
         >>> print(hermite_indicator(np.array([0.0]), 2).ravel() * math.sqrt(2 * math.pi))
         [1.25331414 1.         0.        ]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_TERMS)
     b = np.asarray(b, np.float64)
     p = np.empty((degree + 1, *b.shape))
     p[0] = ndtr(-b)
@@ -73,7 +73,7 @@ def truncated_moments(
         >>> print(truncated_moments(np.array([0.0]), 2).ravel())
         [0.5        0.39894228 0.5       ]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_TERMS)
     b = np.asarray(b, np.float64)
     density = np.exp(-(b**2) / 2) / _ROOT
     L = [ndtr(-b), density]
@@ -93,7 +93,7 @@ def indicator_window(i: int) -> tuple[float, float]:
         >>> indicator_window(2)
         (-0.25, 0.0)
     """
-    check_count(i, "i")
+    check_count(i, "i", most=MOST_TERMS)
     return -1 / (2 * i), (1 / (2 * i) if i % 2 else 0.0)
 
 

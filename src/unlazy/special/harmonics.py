@@ -6,7 +6,7 @@ import math
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import check_count
+from unlazy.checks import MOST_TERMS, check_count
 
 
 def harmonic_dimension(d: int, k: int) -> int:
@@ -32,7 +32,7 @@ def harmonic_dimension(d: int, k: int) -> int:
         [1, 30, 464, 4930, 40455]
     """
     check_count(d, "d", least=2)
-    check_count(k, "k", least=0)
+    check_count(k, "k", least=0, most=MOST_TERMS)
     return math.comb(d + k - 1, k) - (math.comb(d + k - 3, k - 2) if k >= 2 else 0)
 
 
@@ -51,7 +51,7 @@ def harmonic_count(d: int, k: int) -> int:
         (31, 495, 5150)
     """
     check_count(d, "d", least=2)
-    check_count(k, "k", least=0)
+    check_count(k, "k", least=0, most=MOST_TERMS)
     return math.comb(d + k - 1, k) + (math.comb(d + k - 2, k - 1) if k else 0)
 
 
@@ -86,7 +86,7 @@ def gegenbauer(
          [-0.5  1. ]]
     """
     check_count(d, "d", least=2)
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_TERMS)
     t = np.asarray(t, np.float64)
     rows = [np.ones_like(t), t]
     for k in range(1, degree):
@@ -119,7 +119,7 @@ def gegenbauer_power(d: int, power: int) -> Float64[np.ndarray, " q"]:
         [0.2 0.  0.8]
     """
     check_count(d, "d", least=2)
-    check_count(power, "power", least=0)
+    check_count(power, "power", least=0, most=MOST_TERMS)
     b = np.zeros(power + 1)
     b[0] = 1.0
     for _ in range(power):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import check_count
+from unlazy.checks import MOST_TERMS, check_count
 from unlazy.special.gaussian_quadrature import hermite_series
 
 
@@ -39,7 +39,7 @@ def hermite(t: Float[Array | np.ndarray, "*shape"], degree: int) -> Float64[np.n
          [ 0.  2.]
          [-1.  3.]]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_TERMS)
     t = np.asarray(t, np.float64)
     rows = [np.ones_like(t), t]
     for k in range(1, degree):
@@ -69,7 +69,7 @@ def hermite_coefficients(
         >>> print(hermite_coefficients(lambda z: jnp.maximum(z, 0), 2) * np.sqrt(2 * np.pi))
         [1.         1.25331414 0.70710678]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_TERMS)
     if degree > 511:
         raise ValueError(f"`degree` must be at most 511, got degree={degree}.")
     with jax.enable_x64(True):

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.special import gammaln
 
-from unlazy.checks import check_count, check_finite
+from unlazy.checks import MOST_IN_TABLE, check_count, check_finite
 
 
 def hermite_translation(shift: int | float, degree: int) -> Float64[np.ndarray, "q q"]:
@@ -29,7 +29,7 @@ def hermite_translation(shift: int | float, degree: int) -> Float64[np.ndarray, 
         [[1. 0.]
          [2. 1.]]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     check_finite(shift, "shift")
     i, k = np.meshgrid(np.arange(degree + 1), np.arange(degree + 1), indexing="ij")
     gap = np.maximum(i - k, 0)
@@ -59,7 +59,7 @@ def hermite_scaling(factor: int | float, degree: int) -> Float64[np.ndarray, "q 
         >>> print(hermite_scaling(2.0, 2)[2] * math.sqrt(2))  # 4x^2 - 1 = 4 (x^2 - 1) + 3
         [3.         0.         5.65685425]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     check_finite(factor, "factor")
     S = np.zeros((degree + 1, degree + 1))
     gamma = float(factor)

@@ -66,7 +66,7 @@ class PowerSeries(eqx.Module):
         Raises:
             ValueError: the series was given by logarithms alone, without signs.
         """
-        check_count(order, "order", least=0)
+        check_count(order, "order", least=0, most=10**6)
         if self.logs is not None:
             raise ValueError(
                 "`taylor` must have the signs of the coefficients, got logarithms alone. "

@@ -35,7 +35,7 @@ def relu_series(degree: int) -> Float64[np.ndarray, " q"]:
         >>> print(relu_series(4) * 48 * np.pi)
         [24.         37.69911184 12.          0.          1.        ]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=10**6)
     c = np.zeros(max(degree, 1) + 1)
     c[:2] = 1 / (2 * math.pi), 0.25
     ratio = 1.0  # (2l-3)!!/(2l-2)!!, by its recurrence: the factorials themselves overflow

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.polynomial import Polynomial, chebyshev
 
-from unlazy.checks import check_count, check_positive
+from unlazy.checks import MOST_IN_TABLE, check_count, check_positive
 from unlazy.special.power_series import PowerSeries, taylor_series
 
 
@@ -30,7 +30,7 @@ def series_product(first: PowerSeries, second: PowerSeries, degree: int) -> Powe
         >>> print(series_product(sine, sine, 4).taylor(4))
         [ 0.          0.          1.          0.         -0.33333333]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     a, b = first.taylor(degree), second.taylor(degree)
     return taylor_series(np.convolve(a, b)[: degree + 1])
 
@@ -57,7 +57,7 @@ def series_composition(outer: PowerSeries, inner: PowerSeries, degree: int) -> P
         >>> print(series_composition(taylor_series("exp"), taylor_series("sin"), 4).taylor(4))
         [ 1.     1.     0.5    0.    -0.125]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     b = inner.taylor(degree)
     start = float(b[0])
     # One term more for each derivative: the i-th one at the start is a tail of the series.
@@ -112,7 +112,7 @@ def chebyshev_series(
         >>> print(fit.max_error < 1e-3, fit.series.degree)
         True 41
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     check_positive(radius, "radius")
     if degree > 100:
         raise ValueError(f"`degree` must be at most 100, got degree={degree}.")

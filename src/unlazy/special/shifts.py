@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Float64
 
-from unlazy.checks import check_count, check_positive
+from unlazy.checks import MOST_IN_TABLE, check_count, check_positive
 from unlazy.special.harmonics import harmonic_dimension
 from unlazy.special.sphere_quadrature import funk_hecke
 
@@ -95,7 +95,7 @@ def gegenbauer_coefficients(
         [ 0.14842   0.065158 -0.006989 -0.017779]
     """
     check_count(d, "d", least=2)
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     return _normalized(activation.derivative(derivative), d, degree, _radius(d, scale))
 
 
@@ -138,7 +138,7 @@ def generic_shift(
         1.75
     """
     check_count(d, "d", least=2)
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     if not derivatives or not set(derivatives) <= {1, 2}:
         raise ValueError(f"`derivatives` must be of 1 and 2, got derivatives={derivatives}.")
     radius = _radius(d, scale)

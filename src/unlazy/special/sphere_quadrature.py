@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
 
-from unlazy.checks import check_count, check_finite, check_positive
+from unlazy.checks import MOST_IN_TABLE, check_count, check_finite, check_positive
 from unlazy.special.harmonics import gegenbauer
 
 _NODES = 16  # a panel
@@ -54,7 +54,7 @@ def zonal_rule(d: int, degree: int = 32) -> ZonalRule:
         0.187500000000
     """
     check_count(d, "d", least=2)
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     spread = 1 / math.sqrt(d)
     reach = min(math.pi / 2, _REACH * spread)
     panels = math.ceil(reach / min(_PANEL * spread, _WAVE / (degree + 1)))
@@ -94,7 +94,7 @@ def gegenbauer_rule(d: int, nodes: int) -> ZonalRule:
         3.000000000000
     """
     check_count(d, "d", least=2)
-    check_count(nodes, "nodes")
+    check_count(nodes, "nodes", most=MOST_IN_TABLE)
     l = np.arange(1, nodes)
     with np.errstate(invalid="ignore"):
         square = l * (l + d - 3) / ((2 * l + d - 2) * (2 * l + d - 4))
@@ -134,7 +134,7 @@ def funk_hecke(
         >>> print(funk_hecke(lambda t: jnp.maximum(t, 0), d=5, degree=2).round(6))
         [0.1875  0.1     0.03125]
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     check_positive(scale, "scale")
     rule = zonal_rule(d, degree)
     with jax.enable_x64(True):

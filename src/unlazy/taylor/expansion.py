@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.checks import check_count, check_name, is_known
+from unlazy.checks import MOST_FACTORIAL, check_count, check_name, is_known
 from unlazy.nets import TwoLayer
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
@@ -82,7 +82,7 @@ def terms(
         >>> print(terms(cube, jnp.array([2.0]), jnp.array([1.0]), jnp.eye(1), 4).ravel())
         [ 8. 12.  6.  1.  0.]
     """
-    check_count(order, "order", least=0)
+    check_count(order, "order", least=0, most=MOST_FACTORIAL)
     check_name(at_kinks, ("raise", "jax"), "at_kinks")
     params, delta = _scoped(matched, params, delta)
     with jax.default_matmul_precision("highest"):
@@ -152,7 +152,7 @@ def expand(f: Apply, params: PyTree, order: int, *, at_kinks: AtKinks = "raise")
         >>> print(g(jnp.array([2.0]), jnp.eye(1)))  # 1 + 2 + 2
         [5.]
     """
-    check_count(order, "order", least=0)
+    check_count(order, "order", least=0, most=MOST_FACTORIAL)
     check_name(at_kinks, ("raise", "jax"), "at_kinks")
     params, _ = _scoped(matched, params, jax.tree.map(lambda _: None, params))
     return TaylorModel(f, params, int(order), at_kinks)

@@ -24,12 +24,12 @@ class Perturbation:
     def __post_init__(self):
         for name in ("radius", "gradient_threshold", "decrease"):
             check_positive(getattr(self, name), name)
-        check_count(self.patience, "patience", least=0)
+        check_count(self.patience, "patience", least=0, most=None)
 
     @classmethod
     def scaled(cls, width: int) -> "Perturbation":
         r"""For a movement of a network of that width: radius and threshold times $m^{-1/4}$."""
-        check_count(width, "width")
+        check_count(width, "width", most=None)
         scale = width**-0.25
         return cls(radius=1e-3 * scale, gradient_threshold=2e-4 * scale)
 
@@ -70,7 +70,7 @@ def theoretical_perturbation(
         >>> print(rate, rule.patience)
         0.5 1009
     """
-    check_count(parameters, "parameters")
+    check_count(parameters, "parameters", most=None)
     named = {"smoothness": smoothness, "hessian_lipschitz": hessian_lipschitz, "gap": gap}
     for name, value in {**named, "accuracy": accuracy, "failure": failure, "c": c}.items():
         check_positive(value, name)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import check_count, check_finite, check_inputs, check_name
+from unlazy.checks import MOST_IN_TABLE, check_count, check_finite, check_inputs, check_name
 from unlazy.escape.good_directions.covariance import sphere_covariance
 from unlazy.escape.good_directions.linear_term import LinearTerm
 from unlazy.escape.good_directions.projectors import (
@@ -222,7 +222,7 @@ def _rank(net, params, x, degree: int | None, rank: int | None) -> int | None:
         return rank
     if degree is None:
         return None
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     _check_shift(net, params, x, degree)
     return harmonic_count(net.inputs, degree)
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 
 from unlazy.activations import Activation
-from unlazy.checks import check_count, check_finite
+from unlazy.checks import MOST_IN_TABLE, check_count, check_finite
 from unlazy.nets.checking import as_activation
 from unlazy.special import gegenbauer_coefficients, harmonic_count, harmonic_dimension
 
@@ -56,7 +56,7 @@ def spectral_blocks(
         >>> blocks.sizes, blocks.gaps, blocks.found
         ((4,), (3.0,), (1,))
     """
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     values = np.asarray(eigenvalues, np.float64)
     if parameters is not None:
         check_count(parameters, "parameters", least=len(values))
@@ -122,7 +122,7 @@ def limit_eigenvalues(
         [0.00424551 0.02203157 0.00026715]
     """
     check_count(d, "d", least=3)
-    check_count(degree, "degree", least=0)
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     energy = gegenbauer_coefficients(as_activation(activation), d, degree + 1, 1) ** 2
     i = np.arange(degree + 1)
     above = energy[1:] * (i + 1) / (2 * i + d)

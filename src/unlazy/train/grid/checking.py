@@ -61,7 +61,7 @@ def seed_numbers(
         )
     listed = seeds.tolist() if isinstance(seeds, jax.Array) else list(seeds)
     for seed in listed:
-        check_count(seed, "seeds", least=0)
+        check_count(seed, "seeds", least=0, most=None)
     if not listed or max(listed) >= 2**32:
         raise ValueError(
             f"`seeds` must be at least one integer, each below 2**32, got seeds={seeds!r}."

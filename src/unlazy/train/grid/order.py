@@ -27,7 +27,7 @@ def batch_order(n: int, *, epoch: int, seed: int = 0, key: PRNGKeyArray) -> Int[
     """
     check_count(n, "n")
     check_count(epoch, "epoch", least=0)
-    check_count(seed, "seed", least=0)
+    check_count(seed, "seed", least=0, most=None)
     check_key(key)
     return np.asarray(epoch_order(seed_key(key, seed), epoch, n))
 
