@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+import re
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -78,7 +79,7 @@ def test_rows_from_the_end_and_masks_are_taken():
 def test_the_dense_matrix_is_there_when_it_fits_and_refused_when_not(no_shape_checker):
     x, _ = sample(40)
     np.testing.assert_allclose(operator(laplace, x).dense(), dense(x), atol=1e-14)
-    with pytest.raises(ValueError, match=r"`memory` must be above 1.28e\+04 bytes"):
+    with pytest.raises(ValueError, match=r"`memory` must be at least 1.463e\+04 bytes"):
         operator(laplace, x, memory=1000).dense()
 
 
@@ -110,6 +111,16 @@ def test_methods_agree_on_the_relu_kernel_and_report_progress(method):
     np.testing.assert_allclose(solution.value, expected, rtol=1e-6, atol=1e-7)
     assert seen
     assert all(1 <= k <= total for k, total in seen)
+
+
+@pytest.mark.parametrize(("method", "itemsize"), [("cholesky", 8), ("float32", 4)])
+def test_a_factorisation_beyond_the_memory_is_refused_with_the_least(method, itemsize):
+    x, y = sample()
+    least = math.ceil(itemsize * 100**2 * 8 / 7)
+    message = re.escape(f"at least {least:.4g} bytes for method='{method}' with 100 samples")
+    with pytest.raises(ValueError, match=message):
+        operator(laplace, x, memory=least - 10).solve(y, method=method)
+    assert operator(laplace, x, memory=least + 10).solve(y, method=method).converged
 
 
 def test_the_energy_is_of_second_order_in_the_residual():

@@ -25,6 +25,7 @@ from unlazy.linalg import (
 )
 
 _LARGEST_RANK = 2000  # of the preconditioner: building it costs less than one product with tiles
+_LARGEST_BLOCK, _SMALLEST_BLOCK = 128, 4  # of its columns at a time
 _FACTORED_ITERATIONS = 100  # with a factorisation as preconditioner; two or three are usual
 _ITERATIONS = 2000
 _LARGEST_LIMIT = 1e-6  # residual above which rounding is no excuse: the system is inconsistent
@@ -73,6 +74,7 @@ def solve_tiles(
     columns = np.asarray(y, np.float64).reshape(tiles.n, -1)
     system = _System(tiles, columns, ridge, tolerance, progress)
     chosen = _fitting_method(tiles) if method == "auto" else method
+    _check_memory(tiles, chosen)
     attempt = METHODS[chosen](system)
     if attempt.solution is None:
         chosen = "conjugate-gradients"
@@ -144,6 +146,16 @@ def _fitting_method(tiles: Tiles) -> str:
     return "float32" if tiles.fits(4) else "conjugate-gradients"
 
 
+def _check_memory(tiles: Tiles, method: str) -> None:
+    itemsize = {"cholesky": 8, "float32": 4}.get(method)
+    if itemsize is not None and not tiles.fits(itemsize):
+        raise ValueError(
+            f"`memory` must be at least {tiles.least(itemsize):.4g} bytes for method={method!r} "
+            f"with {tiles.n} samples, got memory={tiles.memory:.4g}. Give the operator more, or "
+            "method='auto'."
+        )
+
+
 def _ridged(matmat: Matmat, ridge: float, V: Float64[np.ndarray, "n c"]):
     return matmat(V) + ridge * V
 
@@ -198,11 +210,27 @@ def _by_float32(system: _System) -> _Attempt:
     return _Attempt(solution, factor.shift > 0 and not solution.converged, solve)
 
 
+class PreconditionerSize(NamedTuple):
+    """Columns of the low-rank factor, and of those that are computed at a time."""
+
+    rank: int
+    block: int
+
+
+def preconditioner_size(tiles: Tiles) -> PreconditionerSize:
+    """A quarter of the budget is for the factor, an eighth for what makes it."""
+    column = 8 * tiles.n
+    rank = min(_LARGEST_RANK, tiles.n, max(1, tiles.memory // (4 * column)))
+    rank = min(rank, max(1, math.isqrt(tiles.memory // (8 * 4 * 8))))  # four of its square
+    block = min(_LARGEST_BLOCK, max(_SMALLEST_BLOCK, tiles.memory // (8 * 6 * column)))
+    return PreconditionerSize(rank, block)
+
+
 def _by_conjugate_gradients(system: _System) -> _Attempt:
     tiles = system.tiles
     diagonal = tiles.diagonal()
-    rank = min(_LARGEST_RANK, tiles.n, max(1, tiles.memory // (4 * 8 * tiles.n)))
-    F = pivoted_cholesky(tiles.columns, diagonal, rank)
+    size = preconditioner_size(tiles)
+    F = pivoted_cholesky(tiles.columns, diagonal, size.rank, block=size.block)
     solve = functools.partial(
         conjugate_gradients,
         functools.partial(_ridged, tiles.products(), system.ridge),

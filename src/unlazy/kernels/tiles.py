@@ -68,9 +68,16 @@ class Tiles(eqx.Module):
 
     def fits(self, itemsize: int = 8) -> bool:
         """Whether one square matrix fits the budget, beside the tiles."""
+        return self._copies * itemsize * self.n**2 <= self.memory - self.memory // _TILE_SHARE
+
+    def least(self, itemsize: int = 8) -> int:
+        """The least budget that one square matrix fits."""
+        return math.ceil(self._copies * itemsize * self.n**2 * _TILE_SHARE / (_TILE_SHARE - 1))
+
+    @property
+    def _copies(self) -> int:
         # Off the host the factorisation may need a second copy of its matrix.
-        copies = 1 if self.on_host else 2
-        return copies * itemsize * self.n**2 <= self.memory - self.memory // _TILE_SHARE
+        return 1 if self.on_host else 2
 
     def spans(self) -> list[slice]:
         """The rows (and columns) of the tiles; the last may be shorter."""

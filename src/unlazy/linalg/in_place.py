@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
 _BLOCK = 512  # columns of a panel: wide enough for products at full speed
+_ROWS = 1024  # of a panel at a time
 
 
 class HostCholesky(eqx.Module):
@@ -86,7 +87,9 @@ def cholesky_in_place(H: Float[np.ndarray | Array, "n n"]) -> HostCholesky | Dev
 
 
 def _host_cholesky(H: Float[np.ndarray, "n n"]) -> HostCholesky | None:
-    """Block column by block column, each updated by all before it in one product.
+    """Block column by block column, each updated by all before it in products of a few rows.
+
+    Of a few rows, so that what a block column takes beside the matrix does not grow with n.
 
     Not LAPACK's potrf on the whole: the one of SciPy 1.17.1 ends in a segmentation fault at
     n = 24000 in float64 (at 12000 it does not), and NumPy's works on a copy.
@@ -94,13 +97,17 @@ def _host_cholesky(H: Float[np.ndarray, "n n"]) -> HostCholesky | None:
     (potrf,) = get_lapack_funcs(("potrf",), (H,))
     diagonal = np.diagonal(H).copy()
     for J in _spans(len(H)):
-        panel = H[J.start :, J] - H[J.start :, : J.start] @ H[J, : J.start].T
-        width = J.stop - J.start
-        block, info = potrf(panel[:width], lower=1, clean=1)
+        before = slice(0, J.start)
+        square = H[J, J] - H[J, before] @ H[J, before].T
+        block, info = potrf(square, lower=1, clean=1)
         if info != 0:
             return None
-        below = solve_triangular(block, panel[width:].T, lower=True, check_finite=False).T
-        H[J.stop :, J] = below
+        for start in range(J.stop, len(H), _ROWS):
+            rows = slice(start, start + _ROWS)
+            below = H[rows, J] - H[rows, before] @ H[J, before].T
+            H[rows, J] = solve_triangular(
+                block, below.T, lower=True, overwrite_b=True, check_finite=False
+            ).T
         H[J, J] = block + np.triu(H[J, J], 1)
     return HostCholesky(H, diagonal)
 

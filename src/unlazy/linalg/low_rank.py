@@ -16,6 +16,8 @@ def pivoted_cholesky(
     columns: Callable[[Int[np.ndarray, " b"]], Float64[np.ndarray, "n b"]],
     diagonal: Float64[np.ndarray, " n"],
     rank: int,
+    *,
+    block: int = _BLOCK,
 ) -> Float64[np.ndarray, "n r"]:
     r"""A factor $F$ with $H \approx F F^\top$, from few columns of $H$.
 
@@ -27,6 +29,7 @@ def pivoted_cholesky(
         columns: the asked-for columns of $H$.
         diagonal: the diagonal of $H$.
         rank: columns of the factor at most; fewer when they leave nothing.
+        block: pivots drawn at a time; some six arrays of that width are held beside the factor.
 
     Example:
         >>> H = np.array([[1.0, 0.5], [0.5, 1.0]])
@@ -40,7 +43,7 @@ def pivoted_cholesky(
     negligible = 1e-14 * float(np.sum(left))
     draw = np.random.default_rng(0)
     while r < F.shape[1] and float(np.sum(left)) > negligible:
-        size = min(_BLOCK, F.shape[1] - r, np.count_nonzero(left))
+        size = min(block, F.shape[1] - r, np.count_nonzero(left))
         pivots = draw.choice(n, size, replace=False, p=left / np.sum(left))
         fresh = columns(pivots) - F[:, :r] @ F[pivots, :r].T
         values, vectors = np.linalg.eigh((fresh[pivots] + fresh[pivots].T) / 2)
@@ -72,7 +75,7 @@ class LowRankPreconditioner(eqx.Module):
         ridge: float = 0.0,
     ) -> "LowRankPreconditioner":
         """`mu` is the ridge plus the mean of what `F` leaves of the diagonal."""
-        left = np.mean(np.maximum(diagonal - np.sum(F**2, axis=1), 0.0))
+        left = np.mean(np.maximum(diagonal - np.einsum("ij,ij->i", F, F), 0.0))
         # Never zero: where the factor leaves nothing, rounding of the diagonal is left.
         mu = ridge + max(float(left), 1e-12 * float(np.mean(diagonal)))
         core = np.linalg.cholesky(F.T @ F + mu * np.eye(F.shape[1]))
