@@ -65,7 +65,7 @@ def problem(name, getkey, n=30):
         wide = jax.tree.map(
             lambda leaf: leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf, params
         )
-    reference = None if name == "recurrent" else functools.partial(empirical_ntk_traced, f, wide)
+    reference = functools.partial(empirical_ntk_traced, f, wide)  # not for the recurrent one
     return functools.partial(empirical_ntk_traced, f, params), reference, x[:n], y, x[n:]
 
 
@@ -131,7 +131,7 @@ def test_a_kernel_singular_in_float32_is_reported_with_a_ridge_that_helps(memory
     with pytest.warns(UnlazyWarning, match=r"float32.*Give a ridge of about 0\.0\d+, or float64"):
         solution = H.solve(y)
     assert solution.rounding > 0.01
-    ridge = 100 * H.tiles.noise * np.mean(H.diagonal())
+    ridge = 100 * H.tiles.noise * float(np.mean(H.diagonal()))
     solution = H.solve(y, ridge=ridge)
     assert solution.rounding < 0.01
     exact = np.linalg.solve(x @ x.T / 9 + ridge * np.eye(30), y)
