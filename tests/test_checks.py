@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy import checks
+from unlazy import activations, checks, data, kernels
+from unlazy.data import polynomials
 from unlazy.errors import UnknownNameError
 
 
@@ -39,7 +40,7 @@ def test_values_are_not_looked_at_under_a_transformation():
     ("check", "message"),
     [
         (lambda: checks.check_finite(np.array([np.inf, 1, -np.inf]), "x"), "rows 0 and 2"),
-        (lambda: checks.check_finite(_masked(), "x"), "masked arrays are not supported"),
+        (lambda: checks.check_finite(_masked(), "x"), "`x` must be a plain array, got a masked"),
         (lambda: checks.check_finite(np.inf, "value"), "`value` must be finite, got value=inf"),
         (lambda: checks.check_count(2.0, "k"), "`k` must be an integer >= 1, got k=2.0"),
         (lambda: checks.check_count(True, "k"), "`k` must be an integer >= 1, got k=True"),
@@ -68,6 +69,75 @@ def test_known_values_are_checked_even_while_something_else_is_traced():
         checks.check_inputs(known)
         checks.check_gram(known)
         return x
+
+    assert inside(jnp.ones(())) == 1
+
+
+NUMBERS = np.array([[2, 1], [1, 2]])
+# What NumPy would cast to float64, and how each is named in the message.
+OTHER_KINDS = {
+    "complex128": NUMBERS + 1j,
+    "<U21": NUMBERS.astype(str),
+    r"\|S21": NUMBERS.astype("S"),
+    r"datetime64\[D\]": NUMBERS.astype("M8[D]"),
+    r"timedelta64\[s\]": NUMBERS.astype("m8[s]"),
+    "object": NUMBERS.astype(object),
+    r"\[\('a', '<i8'\)\]": NUMBERS.view([("a", "<i8")]),
+    ">f8": NUMBERS.astype(">f8"),
+    ">i4": NUMBERS.astype(">i4"),
+    "float128": NUMBERS.astype(np.longdouble),
+}
+ENTRIES = {
+    "as_array": lambda value: checks.as_array(value, "v"),
+    "inputs": lambda value: checks.check_inputs(value, "v"),
+    "labels": lambda value: checks.check_labels(value, 2, "v"),
+    "gram": lambda value: checks.check_gram(value, "v"),
+    "finite": lambda value: checks.check_finite(value, "v"),
+    "kernel": lambda value: kernels.relu_gram(value),
+    "operator": lambda value: kernels.operator(kernels.relu_gram, value),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_arrays_of_other_kinds_are_refused_by_name(kind, entry, no_shape_checker):
+    if kind == "float128" and np.dtype(np.longdouble).itemsize <= 8:
+        pytest.skip("here a long double is a double")
+    with pytest.raises(ValueError, match=rf"`(v|x|x1)` must .* got (v|x|x1).dtype={kind}"):
+        ENTRIES[entry](OTHER_KINDS[kind])
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_masked_and_ragged_arrays_are_refused_by_name(entry, no_shape_checker):
+    with pytest.raises(ValueError, match=r"`(v|x|x1)` must be a plain array, got a masked array"):
+        ENTRIES[entry](np.ma.array(NUMBERS, mask=[[0, 1], [1, 0]]))
+    if entry != "operator":  # which looks at the shape first
+        with pytest.raises(ValueError, match=r"`(v|x1)` must be an array of real numbers, got"):
+            ENTRIES[entry]([[1, 2], [3]])
+
+
+@pytest.mark.parametrize(
+    "dtype", [bool, np.int8, np.uint8, np.int64, np.uint64, np.float16, jnp.bfloat16, np.float32]
+)
+def test_real_numbers_of_every_width_are_taken(dtype, no_shape_checker):
+    for value in (np.eye(2).astype(dtype), np.eye(2).astype(dtype).tolist()):
+        np.testing.assert_array_equal(np.asarray(checks.as_array(value), np.float64), np.eye(2))
+        checks.check_inputs(value)
+        checks.check_gram(value)
+        checks.check_labels(value, 2)
+
+
+@pytest.mark.parametrize("value", ["one", None, 1j, 10**30, np.datetime64("2020-01-01")])
+def test_a_scalar_that_is_no_number_is_named(value, no_shape_checker):
+    with pytest.raises(ValueError, match="`v` must be a real number, got v="):
+        checks.check_finite(value, "v")
+
+
+def test_a_list_of_traced_numbers_is_taken():
+    @jax.jit
+    def inside(a):
+        checks.check_real([a, a], "v")
+        return a
 
     assert inside(jnp.ones(())) == 1
 
@@ -104,3 +174,21 @@ def test_a_number_of_no_row_is_named(outside):
 def test_what_chooses_no_rows_is_refused(rows):
     with pytest.raises(ValueError, match="`rows` must be a slice, a list of row numbers or 4 bool"):
         checks.as_rows(rows, 4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda value: activations.polynomial(value),
+        lambda value: polynomials.RidgePowers(value, [[1.0, 0.0]] * 2, [1, 1]),
+        lambda value: polynomials.RidgePowers([1.0, 1.0], [value] * 2, [1, 1]),
+        lambda value: polynomials.Monomials(value, [[0], [1]]),
+        lambda value: data.LowPlusSparse([1.0], [[1.0, 0.0]], [1], linear=value),
+    ],
+)
+@pytest.mark.parametrize("value", [np.array([1j, 2]), np.array(["1", "2"])])
+def test_coefficients_of_other_kinds_are_refused_before_they_are_cast(
+    call, value, no_shape_checker
+):
+    with pytest.raises(ValueError, match=r"`\w+` must be an array of real numbers, got \w+.dtype="):
+        call(value)

@@ -16,7 +16,14 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.activation_families import FAMILIES, Elementwise
-from unlazy.checks import MOST_FACTORIAL, as_number, check_count, check_finite, check_name
+from unlazy.checks import (
+    MOST_FACTORIAL,
+    as_array,
+    as_number,
+    check_count,
+    check_finite,
+    check_name,
+)
 
 
 class Activation(eqx.Module):
@@ -169,7 +176,7 @@ def polynomial(coefficients: Sequence[int | float] | Float[np.ndarray, " k"]) ->
         >>> print(polynomial([1, 0, 3]).derivative(1)(jnp.array(2.0)))
         12.0
     """
-    values = np.asarray(coefficients, np.float64)
+    values = np.asarray(as_array(coefficients, "coefficients"), np.float64)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
             f"`coefficients` must be a non-empty sequence of numbers, got shape {values.shape}."

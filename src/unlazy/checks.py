@@ -19,13 +19,68 @@ from jaxtyping import Array, ArrayLike
 from unlazy.errors import UnknownNameError
 
 
-def as_array(value: ArrayLike) -> Array | np.ndarray:
-    """An array as it is, so that a float64 one keeps its digits; lists and integers as float64."""
+def as_array(value: Any, name: str = "x") -> Array | np.ndarray:
+    """An array as it is, so that a float64 one keeps its digits; lists and integers as float64.
+
+    Integers beyond 2^53 are rounded to the nearest float64, as decimal fractions are.
+
+    Raises:
+        ValueError: `value` is no array of real numbers, see `check_real`.
+    """
+    check_real(value, name)
     if not isinstance(value, Array):
         value = np.asarray(value)
     if jnp.issubdtype(value.dtype, jnp.floating):
         return value
     return np.asarray(value, np.float64)
+
+
+def check_real(value: Any, name: str) -> None:
+    """Raise unless `value` is a plain array of real numbers of a kind that JAX computes with.
+
+    NumPy would cast the others without a word: a complex number loses its imaginary part, a masked
+    array its mask, text and dates become numbers. Numbers in the byte order of another machine are
+    refused too: JAX takes none, and a check can not hand back a converted array.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(
+            f"`{name}` must be a plain array, got a masked array of shape {value.shape}. "
+            "Drop the rows that are masked, or fill them in with `filled`."
+        )
+    dtype = _dtype_of(value, name)
+    is_real = any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
+    if not is_real or dtype.kind == "m":  # to NumPy a span of time is an integer
+        if np.ndim(value) == 0:
+            raise ValueError(f"`{name}` must be a real number, got {name}={_in_short(value)}.")
+        raise ValueError(
+            f"`{name}` must be an array of real numbers, got {name}.dtype={dtype}. "
+            "Convert it first, so that nothing is lost unseen."
+        )
+    if not dtype.isnative or dtype.itemsize > 8:
+        kin = np.dtype(np.float64) if dtype.itemsize > 8 else dtype.newbyteorder("=")
+        raise ValueError(
+            f"`{name}` must be of a dtype that JAX has, got {name}.dtype={dtype}. "
+            f"Pass {name}.astype({kin.name!r})."
+        )
+
+
+def _dtype_of(value: Any, name: str) -> Any:
+    if isinstance(value, Array | np.ndarray | np.generic):
+        return value.dtype
+    try:
+        return np.asarray(value).dtype
+    except jax.errors.TracerArrayConversionError:  # a list of traced numbers
+        return jnp.asarray(value).dtype
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be an array of real numbers, got {name}={_in_short(value)}. "
+            "Rows must all be of one length."
+        ) from error
+
+
+def _in_short(value: Any, most: int = 80) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def is_known(value: Any) -> bool:
@@ -35,6 +90,7 @@ def is_known(value: Any) -> bool:
 
 def check_inputs(x: ArrayLike, name: str = "x", *, allow_zero_rows: bool = False) -> None:
     """Raise unless `x` is a finite `(n, d)` array with at least one row and no row of zeros."""
+    check_real(x, name)
     shape = np.shape(x)
     if len(shape) != 2 or shape[0] == 0 or shape[1] == 0:
         raise ValueError(
@@ -55,6 +111,7 @@ def check_inputs(x: ArrayLike, name: str = "x", *, allow_zero_rows: bool = False
 
 def check_labels(y: ArrayLike, n: int, name: str = "y", *, single: bool = False) -> None:
     """Raise unless `y` is a finite `(n,)` or `(n, c)` array; with `single`, `(n,)`."""
+    check_real(y, name)
     shape = np.shape(y)
     if single and shape != (n,):  # (n, 1) would broadcast against (n,) outputs
         raise ValueError(f"`{name}` must have shape ({n},), got {name}.shape={shape}.")
@@ -68,6 +125,7 @@ def check_labels(y: ArrayLike, n: int, name: str = "y", *, single: bool = False)
 
 def check_gram(H: ArrayLike, name: str = "H") -> None:
     """Raise unless `H` is a finite, square and symmetric matrix with at least one row."""
+    check_real(H, name)
     shape = np.shape(H)
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ValueError(
@@ -78,7 +136,7 @@ def check_gram(H: ArrayLike, name: str = "H") -> None:
     if not is_known(H):
         return
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        array = jnp.asarray(H)
+        array = jnp.asarray(as_array(H, name))  # integers have no rounding, and no `finfo`
         gap, scale = (float(value) for value in _asymmetry(array))
         tolerance = 100 * float(jnp.finfo(array.dtype).eps) * scale
     if gap > tolerance:
@@ -95,7 +153,7 @@ def _asymmetry(H: Array) -> tuple[Array, Array]:
 
 @jax.jit
 def _any_nonzero(x: Array) -> Array:
-    return jnp.any(x != 0, axis=1)
+    return jnp.any(x, axis=1)  # bool too: `x != 0` would promote
 
 
 @jax.jit
@@ -105,14 +163,15 @@ def _all_finite(array: Array) -> Array:
 
 def _is_finite_on_host(array: ArrayLike) -> bool:
     """Whether this is a plain array of NumPy with a finite sum: that takes no device, no copy."""
-    if type(array) is not np.ndarray or array.dtype.kind not in "biufc":
-        return False  # a masked array sums what it shows
+    if type(array) is not np.ndarray or array.dtype.kind not in "biuf":
+        return False
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(np.sum(array)))
 
 
 def check_finite(array: ArrayLike, name: str) -> None:
     """Raise if an entry is nan or infinite, naming the first rows that hold one."""
+    check_real(array, name)
     if not is_known(array) or _is_finite_on_host(array):
         return
     with (

@@ -68,7 +68,7 @@ class KernelDynamics(eqx.Module):
         Warns:
             UnlazyWarning: `learning_rate` is above 2/lambda_max, where the dynamics diverge.
         """
-        H = as_array(H)
+        H = as_array(H, "H")
         check_gram(H)
         return cls.from_eigen(eigh(H), y, learning_rate=learning_rate)
 
@@ -81,7 +81,7 @@ class KernelDynamics(eqx.Module):
         learning_rate: float | None = None,
     ) -> "KernelDynamics":
         """The dynamics for labels `y` when the eigendecomposition is at hand."""
-        values, y = gram_eigenvalues(eigen.values), as_array(y)
+        values, y = gram_eigenvalues(eigen.values), as_array(y, "y")
         check_labels(y, len(values))
         if learning_rate is None:
             learning_rate = 1 / float(values[0])

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.bounds.cube_samples import check_degree, cube_sample, repeated_rows
 from unlazy.bounds.parity_certificates import THRESHOLD, CubeCertificate, check_target
 from unlazy.bounds.span_risks import NoisySpan, cut, risk_bounds
-from unlazy.checks import check_count, check_finite, check_inputs, check_positive
+from unlazy.checks import as_array, check_count, check_finite, check_inputs, check_positive
 from unlazy.data import corners
 from unlazy.linalg import column_space
 from unlazy.special import subset_masks, subsets, walsh_hadamard
@@ -188,7 +188,7 @@ def _law(others: Any, weights: Any, averaged: bool) -> _Law:
                 f"got weights={weights}."
             )
         return _Law(np.zeros((1, 0)), np.ones(1), False)
-    values = np.asarray(others, np.float64)
+    values = np.asarray(as_array(others, "others"), np.float64)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(f"`others` must have shape (q, e), got others.shape={values.shape}.")
     check_finite(values, "others")

@@ -58,7 +58,7 @@ def label_energy(
     if isinstance(H, KernelOperator):
         check_labels(y, H.shape[0])
         return _operator_energy(H, np.asarray(y, np.float64).reshape(H.shape[0], -1))
-    K, y = as_array(H), as_array(y)
+    K, y = as_array(H, "H"), as_array(y, "y")
     check_gram(K)
     check_labels(y, K.shape[0])
     K, y = _balanced(K, y)

@@ -58,7 +58,7 @@ def leave_one_out(
         >>> print(result.energy, result.costs, result.most_expensive(1))
         4.25 [0.25 4.  ] [1]
     """
-    H, y = as_array(H), as_array(y)
+    H, y = as_array(H, "H"), as_array(y, "y")
     check_gram(H)
     check_labels(y, H.shape[0])
     labels = np.asarray(y, np.float64)

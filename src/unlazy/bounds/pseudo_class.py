@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Float64, PRNGKeyArray, Shaped
 
 from unlazy.bounds.patterns import Inputs, check_network
 from unlazy.bounds.rademacher import RademacherEstimate, estimate
-from unlazy.checks import check_count, check_finite, check_key, check_positive
+from unlazy.checks import as_array, check_count, check_finite, check_key, check_positive
 from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
 from unlazy.nets.checking import check_kind
 
@@ -266,7 +266,7 @@ def _affine(x, W, b) -> Float64[np.ndarray, "n m"]:
 
 
 def _one_output(a: Float[Array, "*c m"]) -> Float64[np.ndarray, " m"]:
-    values = np.asarray(a, np.float64)
+    values = np.asarray(as_array(a, "params0.a"), np.float64)
     if values.ndim == 2 and values.shape[0] == 1:
         values = values[0]
     if values.ndim != 1:
@@ -283,7 +283,7 @@ def _as_signs(signs: Shaped[Array | np.ndarray, " n"], n: int) -> Float64[np.nda
         raise ValueError(
             f"`signs` must have shape ({n},), one a sample, got signs.shape={np.shape(signs)}."
         )
-    values = np.asarray(signs, np.float64)
+    values = np.asarray(as_array(signs, "signs"), np.float64)
     check_finite(values, "signs")
     return values
 

@@ -14,7 +14,7 @@ from unlazy.activations import Activation
 from unlazy.bounds.patterns import Inputs
 from unlazy.bounds.quadratic_features import Extremes, Start, checked_start, extremes
 from unlazy.bounds.rademacher import RademacherEstimate, estimate
-from unlazy.checks import check_count, check_finite, check_key, check_positive
+from unlazy.checks import as_array, check_count, check_finite, check_key, check_positive
 from unlazy.nets import TwoLayerParams
 
 
@@ -200,8 +200,9 @@ def _as_signs(signs: Shaped[Array | np.ndarray, " n"], n: int) -> Float[np.ndarr
         raise ValueError(
             f"`signs` must have shape ({n},), one a sample, got signs.shape={np.shape(signs)}."
         )
-    check_finite(np.asarray(signs, np.float64), "signs")
-    return np.asarray(signs, np.float64)
+    values = np.asarray(as_array(signs, "signs"), np.float64)
+    check_finite(values, "signs")
+    return values
 
 
 def _excess(start: Start, spectrum: Extremes) -> Float64[np.ndarray, " m"]:

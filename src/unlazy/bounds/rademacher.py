@@ -55,7 +55,7 @@ def rademacher_linear(
         >>> abs(estimate.value - math.sqrt(2) / 4) < 1e-6  # the same for all signs
         True
     """
-    H = as_array(H)
+    H = as_array(H, "H")
     check_gram(H)
     check_positive(distance, "distance")
     check_count(draws, "draws", least=2)
@@ -87,7 +87,7 @@ def rademacher_linear_bound(H: Float[Array | np.ndarray, "n n"], *, distance: in
         >>> print(rademacher_linear_bound(jnp.eye(8) / 2, distance=3.0))
         0.75
     """
-    H = as_array(H)
+    H = as_array(H, "H")
     check_gram(H)
     check_positive(distance, "distance")
     with jax.enable_x64(True):

@@ -38,7 +38,7 @@ class IntervalPartition(eqx.Module):
 
     def signs(self, g: Float[Array | np.ndarray, "*shape n"]) -> Any:
         """The signs at `g`, whose last axis goes with y: -1, 0 or 1, NumPy or JAX as `g` is."""
-        g = as_array(g)
+        g = as_array(g, "g")
         if g.shape[-1:] != self.y.shape:
             raise ValueError(
                 f"`g` must have a last axis of {len(self.y)}, one entry for each y, "

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.activations import Activation
 from unlazy.bounds.patterns import Inputs
-from unlazy.checks import check_count, check_finite
+from unlazy.checks import as_array, check_count, check_finite
 from unlazy.construct.quadratic_fit import QuadraticFit, report
 from unlazy.construct.ridge_readout import checked_direction
 from unlazy.construct.sphere_start import check_sphere_start, zonal_coefficients
@@ -111,7 +111,7 @@ def _checked_terms(net: TwoLayer, alphas, betas, powers) -> list[tuple[float, np
             "`alphas`, `betas` and `powers` must be as many, from 1 to the number of pairs "
             f"{pairs}, got {len(alphas)}, {len(betas)} and {len(powers)}."
         )
-    check_finite(np.asarray(alphas, np.float64), "alphas")
+    check_finite(as_array(alphas, "alphas"), "alphas")
     for power in powers:
         check_count(power, "powers", least=2)
     directions = [

@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_count, check_finite
+from unlazy.checks import as_array, check_count, check_finite
 from unlazy.data.polynomials import Inputs, RidgePowers, Values, product, rows_of
 
 
@@ -141,7 +141,7 @@ def quadratic_plus_cubic(
 
 
 def _unit(beta: Float[Array | np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
-    vector = np.asarray(beta, np.float64)
+    vector = np.asarray(as_array(beta, "beta"), np.float64)
     check_finite(vector, "beta")
     size = float(np.linalg.norm(vector))
     if vector.ndim != 1 or not size:
@@ -150,7 +150,7 @@ def _unit(beta: Float[Array | np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
 
 
 def _checked(value, shape: tuple[int, ...], name: str) -> np.ndarray:
-    array = np.asarray(value, np.float64)
+    array = np.asarray(as_array(value, name), np.float64)
     if array.shape != shape:
         raise ValueError(f"`{name}` must have shape {shape}, got {name}.shape={array.shape}.")
     check_finite(array, name)

@@ -38,7 +38,7 @@ class Monomials(eqx.Module):
         for coordinates in monomials:
             for i in coordinates:
                 check_count(i, "coordinates", least=0)
-        check_finite(np.asarray(coefficients, np.float64), "coefficients")
+        check_finite(as_array(coefficients, "coefficients"), "coefficients")
         self.coefficients = tuple(float(c) for c in coefficients)
         self.monomials = tuple(tuple(int(i) for i in coordinates) for coordinates in monomials)
 
@@ -76,7 +76,8 @@ class RidgePowers(eqx.Module):
         betas: Float[Array | np.ndarray, "q d"],
         powers: Sequence[int],
     ) -> None:
-        factors, rows = np.asarray(alphas, np.float64), np.asarray(betas, np.float64)
+        factors = np.asarray(as_array(alphas, "alphas"), np.float64)
+        rows = np.asarray(as_array(betas, "betas"), np.float64)
         if rows.ndim != 2 or not len(factors) == len(rows) == len(powers) > 0:
             raise ValueError(
                 "`alphas`, `betas` and `powers` must be as many, at least one, each beta a row, "

@@ -89,10 +89,10 @@ def check_pair(
     dtype = jnp.dtype(dtype)
     if dtype not in (jnp.float32, jnp.float64):
         raise ValueError(f"`dtype` must be float32 or float64, got dtype={dtype}.")
-    x1 = as_array(x1)
+    x1 = as_array(x1, "x1")
     check_inputs(x1, "x1", allow_zero_rows=allow_zero_rows)
     if x2 is not None:
-        x2 = as_array(x2)
+        x2 = as_array(x2, "x2")
         check_inputs(x2, "x2", allow_zero_rows=allow_zero_rows)
         if x1.shape[1] != x2.shape[1]:
             raise ValueError(
