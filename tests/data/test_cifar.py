@@ -75,6 +75,8 @@ def test_a_batch_pickled_by_python_2_is_read(python2_batch_bytes, make_split):
         ({"data": np.zeros((0, PIXELS), np.uint8)}, r"found uint8 and shape \(0, 3072\)"),
         ({"labels": [1]}, "must hold 2 `labels`, one an image, found 1"),
         ({"labels": 7}, "must hold 2 `labels`, one an image, found <class 'int'>"),
+        ({"labels": np.array(3)}, "one an image, found <class 'numpy.ndarray'>"),
+        ({"labels": np.array([[1], [2]])}, "one an image, found <class 'numpy.ndarray'>"),
         ({"labels": [1, "two"]}, "integers as `labels`"),
         ({"labels": [[1], [2]]}, "integers as `labels`"),
         ({"labels": [1, -1]}, "labels from 0 to 9, found -1 .* row 1"),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import gzip
 import re
+import struct
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from unlazy.data import limits
 from unlazy.data.idx import read_idx, read_split
 from unlazy.errors import DataFileError
 
@@ -91,6 +94,62 @@ def test_a_header_of_another_kind_is_refused(header, found):
 def test_a_header_that_promises_too_much_is_refused_without_the_memory_for_it():
     with pytest.raises(DataFileError, match="must hold 18446744065119617025 bytes"):
         read_back(b"\0\0\x08\2" + b"\xff" * 8 + b"some", 2)
+
+
+def _traced_peak(call):
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_more_is_unpacked_than_the_header_promises(tmp_path):
+    """64 MB of zeros in 64 kB, after a header for 100 labels."""
+    path = tmp_path / "labels.gz"
+    path.write_bytes(gzip.compress(b"\0\0\x08\1\0\0\0\x64" + bytes(2**26)))
+
+    def refused():
+        with pytest.raises(DataFileError, match=r"labels.gz must hold 100 bytes .*, found more"):
+            read_idx(path, 1)
+
+    assert _traced_peak(refused) < 2**22
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "message"),
+    [
+        ((2**26,), "expected 6 labels, found 67108864"),  # what the file holds, but not the set
+        ((2**32 - 1,), "expected 6 labels, found 4294967295"),
+    ],
+)
+def test_labels_of_another_set_are_refused_before_they_are_unpacked(
+    dimensions, message, tmp_path, idx_bytes, make_split
+):
+    images, _ = make_split(6, (2, 3), seed=1)
+    (tmp_path / "images").write_bytes(idx_bytes(images))
+    header = b"\0\0\x08\1" + struct.pack(">I", *dimensions)
+    (tmp_path / "labels").write_bytes(gzip.compress(header + bytes(2**26)))
+
+    def refused():
+        with pytest.raises(DataFileError, match=message):
+            read_split(tmp_path / "images", tmp_path / "labels")
+
+    assert _traced_peak(refused) < 2**22
+
+
+def test_a_packed_header_that_promises_too_much_is_refused_without_the_memory_for_it():
+    data = gzip.compress(b"\0\0\x08\3" + b"\x7f" * 12 + b"some")
+    with pytest.raises(DataFileError, match=r"must hold \d{28} bytes .* truncated"):
+        read_back(data, 3)
+
+
+def test_an_array_that_does_not_fit_in_memory_is_refused(monkeypatch, idx_bytes):
+    monkeypatch.setattr(limits, "_available_memory", lambda: 2**20)
+    data = gzip.compress(idx_bytes(np.zeros(2**21, np.uint8)))
+    with pytest.raises(DataFileError, match=r"must fit in memory: .* takes 2 MiB, and 1 MiB"):
+        read_back(data, 1)
 
 
 def test_images_come_flat_with_their_labels(tmp_path, idx_bytes, make_split):

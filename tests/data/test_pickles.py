@@ -66,6 +66,20 @@ def test_an_encoding_other_than_for_bytes_is_refused():
         read_back(data)
 
 
+def test_a_memo_beyond_the_file_is_refused_before_python_allocates_it():
+    """LONG_BINPUT 2^31 - 1: CPython would make a table of 32 GB."""
+    with pytest.raises(DataFileError, match="an entry 2147483647 of the memo, in 9 bytes"):
+        read_back(b"\x80\x02}r\xff\xff\xff\x7f.")
+
+
+def test_text_is_encoded_once():
+    text = b"X\x10\x27\0\0" + b"a" * 10_000
+    again = b"h\x01h\x00X\x06\0\0\0latin1\x86R0"
+    data = b"\x80\x02" + text + b"q\x000c_codecs\nencode\nq\x010" + again * 9 + b"}."
+    with pytest.raises(DataFileError, match="text that is encoded again and again"):
+        read_back(data)
+
+
 @pytest.mark.parametrize("dtype", ["u1", "<i8", ">i4", ">u2"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays_come_back_as_they_were(dtype, order):

@@ -75,12 +75,14 @@ def _entry(batch: dict[Any, Any], name: str, path: Path) -> Any:
         if key in batch:
             return batch[key]
     found = ", ".join(repr(key) for key in batch) or "none"
+    found = found if len(found) < 200 else f"{found[:200]}..."
     raise DataFileError(f"{path} must hold an entry `{name}`, found the entries: {found}.")
 
 
 def _class_numbers(labels: Any, n: int, path: Path) -> UInt8[np.ndarray, " n"]:
-    if not isinstance(labels, list | np.ndarray) or len(labels) != n:
-        found = len(labels) if isinstance(labels, list | np.ndarray) else type(labels)
+    is_vector = isinstance(labels, list) or (isinstance(labels, np.ndarray) and labels.ndim == 1)
+    if not is_vector or len(labels) != n:
+        found = len(labels) if is_vector else type(labels)
         raise DataFileError(f"{path} must hold {n} `labels`, one an image, found {found}.")
     if not all(isinstance(label, int | np.integer) for label in labels):
         raise DataFileError(f"{path} must hold integers as `labels`, found other kinds.")

@@ -3,6 +3,7 @@
 
 import os
 import tarfile
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,8 +71,9 @@ def download(name: str, cache: Path) -> Path:
             )
             if is_archive:
                 unpack_cifar(Path(fetched), folder)
-        # OSError covers the network and the disk, ValueError is pooch's for a wrong checksum.
-        except (OSError, ValueError, KeyError, tarfile.TarError) as error:
+        # OSError covers the network and the disk, ValueError is pooch's for a wrong checksum; the
+        # others come from an archive that was damaged after that.
+        except (OSError, ValueError, KeyError, tarfile.TarError, EOFError, zlib.error) as error:
             raise DataFileError(
                 f"{file} could not be fetched from {remote.address} into {cache}: "
                 f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from unlazy.checks import check_name
 from unlazy.data.sources import NAMES, cifar_batches, find_or_download, idx_pair
+from unlazy.errors import DataFileError
 
 _DIGITS = 16  # hexadecimal; enough to tell copies apart
 
@@ -19,7 +20,7 @@ def fingerprint(name: str) -> str:
 
     Raises:
         UnknownNameError: If there is no set of that name.
-        DataFileError: If the files are nowhere and can not be downloaded.
+        DataFileError: If the files are nowhere and can not be downloaded, or can not be read.
 
     Example:
         >>> len(fingerprint("digits"))
@@ -33,7 +34,12 @@ def fingerprint(name: str) -> str:
         files = [*cifar_batches(folder, "train"), *cifar_batches(folder, "test")]
     else:
         files = [*idx_pair(folder, "train"), *idx_pair(folder, "test")]
-    return _digest(tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in files))
+    try:
+        return _digest(tuple((p, p.stat().st_mtime_ns, p.stat().st_size) for p in files))
+    except OSError as error:
+        raise DataFileError(
+            f"{error.filename or folder} could not be read: {error.strerror or error}."
+        ) from error
 
 
 @functools.cache  # a file that has changed has another time or size

@@ -3,12 +3,14 @@
 
 import io
 import pickle
+import pickletools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unlazy.data.limits import in_short
 from unlazy.data.raw import read_bytes
 from unlazy.errors import DataFileError
 
@@ -23,18 +25,19 @@ def read_pickled_dict(path: Path) -> dict[Any, Any]:
     Raises:
         DataFileError: If the file is no pickle of a dict, is truncated, or names anything else.
     """
+    data = read_bytes(path)
     try:
-        content = _ArraysOnly(io.BytesIO(read_bytes(path)), encoding="bytes").load()
-    except DataFileError:
-        raise
+        _check_memo(data)
+        content = _ArraysOnly(data).load()
     except _ForbiddenError as error:
         raise DataFileError(
-            f"{path} must be a pickle of plain NumPy arrays, found {error}, which was not called. "
+            f"{path} must be a pickle of plain NumPy arrays, found {in_short(error)}, which was "
+            "not called. "
             "Do not load this file by other means unless you trust where it is from."
         ) from error
     except Exception as error:  # a corrupt pickle can raise nearly anything, from any opcode
         raise DataFileError(
-            f"{path} must be a complete pickle, found: {type(error).__name__}: {error}. "
+            f"{path} must be a complete pickle, found: {type(error).__name__}: {in_short(error)}. "
             "Fetch the file again."
         ) from error
     if not isinstance(content, dict):
@@ -43,6 +46,16 @@ def read_pickled_dict(path: Path) -> dict[Any, Any]:
         name: value.array if isinstance(value, _PickledArray) else value
         for name, value in content.items()
     }
+
+
+def _check_memo(data: bytes) -> None:
+    """Walk through a pickle without running it; raise if its memo has numbers beyond its length.
+
+    Python allocates a table as long as the largest number, 32 GB after one flipped bit.
+    """
+    for opcode, argument, _ in pickletools.genops(data):
+        if "PUT" in opcode.name and argument > len(data):
+            raise ValueError(f"an entry {argument} of the memo, in {len(data)} bytes")
 
 
 class _ForbiddenError(Exception):
@@ -82,25 +95,32 @@ def _text(value: str | bytes) -> str:
     return value.decode("ascii") if isinstance(value, bytes) else value
 
 
-def _encode(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes into pickles of protocol 2."""
-    if encoding != "latin1":
-        raise _ForbiddenError(f"the encoding {encoding!r}")
-    return text.encode("latin1")
-
-
 _ALLOWED: Mapping[tuple[str, str], Callable[..., Any]] = {
     ("numpy.core.multiarray", "_reconstruct"): _PickledArray,
     ("numpy._core.multiarray", "_reconstruct"): _PickledArray,
     ("numpy", "ndarray"): _PickledArray,
     ("numpy", "dtype"): _PickledDtype,
-    ("_codecs", "encode"): _encode,
 }
 
 
 class _ArraysOnly(pickle.Unpickler):
+    def __init__(self, data: bytes):
+        super().__init__(io.BytesIO(data), encoding="bytes")
+        self.left = len(data)  # bytes that text may still be encoded to
+
     def find_class(self, module_name: str, global_name: str, /) -> Any:
+        if (module_name, global_name) == ("_codecs", "encode"):
+            return self.encode
         try:
             return _ALLOWED[module_name, global_name]
         except KeyError:
             raise _ForbiddenError(f"the global {module_name}.{global_name}") from None
+
+    def encode(self, text: str, encoding: str) -> bytes:
+        """How Python 3 writes bytes into pickles of protocol 2: each text in the file once."""
+        if encoding != "latin1":
+            raise _ForbiddenError(f"the encoding {encoding!r}")
+        self.left -= len(text)
+        if self.left < 0:
+            raise ValueError("text that is encoded again and again")
+        return text.encode("latin1")

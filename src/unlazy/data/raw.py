@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from unlazy.checks import some_rows
+from unlazy.data.limits import check_memory, in_short
 from unlazy.errors import DataFileError
 
 CLASSES = 10  # every set here has the classes 0 to 9
@@ -33,9 +34,12 @@ class ImageSet(NamedTuple):
 def read_bytes(path: Path) -> bytes:
     """The content of a file, with a `DataFileError` when the system does not give it out."""
     try:
+        check_memory(path.stat().st_size, path, "its content")
         return path.read_bytes()
     except OSError as error:
         raise DataFileError(f"{path} could not be read: {error.strerror or error}.") from error
+    except MemoryError as error:
+        raise DataFileError(f"{path} could not be read: {in_short(error)}.") from error
 
 
 def check_labels_known(labels: np.ndarray, path: Path) -> None:
