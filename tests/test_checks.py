@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -110,7 +112,7 @@ def test_arrays_of_other_kinds_are_refused_by_name(kind, entry, no_shape_checker
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_masked_and_ragged_arrays_are_refused_by_name(entry, no_shape_checker):
     with pytest.raises(ValueError, match=r"`(v|x|x1)` must be a plain array, got a masked array"):
-        ENTRIES[entry](np.ma.array(NUMBERS, mask=[[0, 1], [1, 0]]))
+        ENTRIES[entry](np.ma.array(NUMBERS, mask=NUMBERS > 1))
     if entry != "operator":  # which looks at the shape first
         with pytest.raises(ValueError, match=r"`(v|x1)` must be an array of real numbers, got"):
             ENTRIES[entry]([[1, 2], [3]])
@@ -120,7 +122,8 @@ def test_masked_and_ragged_arrays_are_refused_by_name(entry, no_shape_checker):
     "dtype", [bool, np.int8, np.uint8, np.int64, np.uint64, np.float16, jnp.bfloat16, np.float32]
 )
 def test_real_numbers_of_every_width_are_taken(dtype, no_shape_checker):
-    for value in (np.eye(2).astype(dtype), np.eye(2).astype(dtype).tolist()):
+    values: list[Any] = [np.eye(2).astype(dtype), np.eye(2).astype(dtype).tolist()]
+    for value in values:
         np.testing.assert_array_equal(np.asarray(checks.as_array(value), np.float64), np.eye(2))
         checks.check_inputs(value)
         checks.check_gram(value)
@@ -180,10 +183,10 @@ def test_what_chooses_no_rows_is_refused(rows):
     "call",
     [
         lambda value: activations.polynomial(value),
-        lambda value: polynomials.RidgePowers(value, [[1.0, 0.0]] * 2, [1, 1]),
-        lambda value: polynomials.RidgePowers([1.0, 1.0], [value] * 2, [1, 1]),
+        lambda value: polynomials.RidgePowers(value, np.eye(2), [1, 1]),
+        lambda value: polynomials.RidgePowers([1.0, 1.0], np.array([value] * 2), [1, 1]),
         lambda value: polynomials.Monomials(value, [[0], [1]]),
-        lambda value: data.LowPlusSparse([1.0], [[1.0, 0.0]], [1], linear=value),
+        lambda value: data.LowPlusSparse([1.0], np.eye(2)[:1], [1], linear=value),
     ],
 )
 @pytest.mark.parametrize("value", [np.array([1j, 2]), np.array(["1", "2"])])

@@ -270,6 +270,9 @@ def check_key(key: Any, name: str = "key") -> None:
     )
 
 
+_MOST_NAMES = 100  # listed in a message
+
+
 def check_name(value: str, known: Iterable[str], name: str) -> None:
     """Raise unless `value` is one of the `known` names, suggesting the nearest."""
     known = list(known)
@@ -277,8 +280,11 @@ def check_name(value: str, known: Iterable[str], name: str) -> None:
         return
     near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
     hint = f"Did you mean {near[0]!r}? " if near else ""
+    listed = ", ".join(known[:_MOST_NAMES])
+    if len(known) > _MOST_NAMES:  # a table may have a hundred thousand columns
+        listed += f" and {len(known) - _MOST_NAMES} more"
     raise UnknownNameError(
-        f"`{name}` must be a known name, got {name}={value!r}. {hint}Known: {', '.join(known)}."
+        f"`{name}` must be a known name, got {name}={value!r}. {hint}Known: {listed}."
     )
 
 

@@ -93,11 +93,39 @@ def test_the_figure_is_drawn():
         (np.full((3, 2), np.nan), np.arange(3), "`x` must be finite"),
         (np.zeros((3, 2)), np.arange(3), "`x` must have no row of zeros"),
         (np.eye(3), np.array([0.1, np.nan, 0.3]), "`y` must be finite"),
+        (np.eye(3), np.array([1.0, np.nan, 1.0]), "`y` must be finite, got nan or inf in row 1"),
+        (np.eye(3), np.array([1.0, 2.0, np.inf]), "`y` must be finite, got nan or inf in row 2"),
+        (np.eye(3), np.array(["a", None, "b"]), "a label in every row, got none in row 1"),
+        (np.eye(3), np.array([1, 2.0, np.nan], object), "every row, got none in row 2"),
+        (np.eye(3), np.array(["2020-01-01", "NaT", "NaT"], "M8[D]"), "got none in rows 1 and 2"),
+        (np.eye(3), np.array([1, "a", "b"], object), "labels of one kind .* got int, str"),
+        (np.eye(3), np.array(["ab", "cd"] * 3).reshape(3, 2), r"shape \(3,\) for classes"),
+        (np.eye(3), np.array([1j, 2, 3]), "`y` must be an array of real numbers, .*complex128"),
+        (np.eye(3), np.array([1, 2, 3], ">i4"), "`y` must be of a dtype that JAX has, .*>i4"),
+        (np.eye(3), np.ma.array([1, 2, 3], mask=[False, True, False]), "`y` must be a plain array"),
+        (np.ma.array(np.eye(3)), np.arange(3), "`x` must be a plain array, got a masked array"),
+        (np.eye(3).astype(str), np.arange(3), "`x` must be an array of real numbers"),
     ],
 )
 def test_bad_input_is_named(x, y, message, no_shape_checker):
     with pytest.raises(ValueError, match=message):
         measure(x, y)
+
+
+@pytest.mark.parametrize("kind", [int, np.uint8, str, object])
+def test_one_column_of_classes_is_taken_as_a_vector(kind):
+    x, _ = sample()
+    y = np.arange(120) % 3
+    expected, found = measure(x, y.astype(kind)), measure(x, y.astype(kind)[:, None])
+    assert found.classes == expected.classes == ("0", "1", "2")
+    assert found.label_complexity == expected.label_complexity
+
+
+def test_a_bad_label_is_named_by_its_row_in_the_data_given():
+    x, _ = sample(200)
+    y = np.where(np.arange(200) == 150, np.nan, x[:, 0])
+    with pytest.raises(ValueError, match="nan or inf in row 150"):
+        measure(x, y, most_rows=10)
 
 
 def test_text_can_not_be_regressed_on():

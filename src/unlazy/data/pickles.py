@@ -54,7 +54,7 @@ def _check_memo(data: bytes) -> None:
     Python allocates a table as long as the largest number, 32 GB after one flipped bit.
     """
     for opcode, argument, _ in pickletools.genops(data):
-        if "PUT" in opcode.name and argument > len(data):
+        if "PUT" in opcode.name and isinstance(argument, int) and argument > len(data):
             raise ValueError(f"an entry {argument} of the memo, in {len(data)} bytes")
 
 

@@ -3,22 +3,20 @@
 
 import math
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Float64, Int, Shaped
 
 from unlazy.bounds import leave_one_out
-from unlazy.checks import check_count, check_finite, check_inputs, check_name
+from unlazy.checks import check_count, check_inputs, check_name
 from unlazy.dynamics import KernelDynamics
 from unlazy.errors import UnlazyWarning
 from unlazy.experiments.canonical import json_number
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
-
-Task = Literal["auto", "classify", "regress"]
-_MOST_CLASSES = 20  # integers with more distinct values than this are taken for quantities
+from unlazy.measure.labels import Task, as_labels, encode
 
 
 class LabelReport(eqx.Module):
@@ -86,14 +84,15 @@ def measure(
 
     Args:
         x: inputs, one sample a row.
-        y: a label for each: classes of any type, or numbers, or (n, c) numbers.
+        y: a label for each: classes (numbers, text, dates), or numbers, or (n, c) numbers.
         task: "classify" makes +1 and -1 of two classes, one such column a class of more;
             "regress" takes the numbers as they are; "auto" decides by their type.
         normalize: whether to scale every row to unit norm, as the theory has it.
         most_rows: with more rows than this, a random subset of this size is used.
 
     Raises:
-        ValueError: `x` or `y` is not finite, shapes do not fit, or there is only one class.
+        ValueError: `x` or `y` is not finite or of another kind, a row has no label, shapes do not
+            fit, or there is only one class.
 
     Example:
         >>> x = np.random.default_rng(0).standard_normal((60, 5))
@@ -107,11 +106,12 @@ def measure(
         raise ValueError(
             f"`y` must have one label a row, {len(x)} in all, got y.shape={np.shape(y)}."
         )
+    y = as_labels(y)
     rows = _subset(len(x), most_rows)
-    x, y = np.asarray(x, np.float64)[rows], np.asarray(y)[rows]
+    x, y = np.asarray(np.asarray(x)[rows], np.float64), y[rows]
     if normalize:
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    kind, labels, classes = _encode(y, task)
+    kind, labels, classes = encode(y, task)
     return _report(x, labels, rows, kind, classes)
 
 
@@ -151,26 +151,6 @@ def _subset(n: int, most: int) -> Int[np.ndarray, " k"]:
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).permutation(n)[:most])
-
-
-def _encode(y: np.ndarray, task: Task) -> tuple[str, Float64[np.ndarray, "n c"], tuple[str, ...]]:
-    """Labels as columns of numbers."""
-    quantities = y.ndim > 1 or y.dtype.kind == "f"
-    if task == "auto" and y.dtype.kind in "iu":
-        quantities = len(np.unique(y)) > _MOST_CLASSES
-    elif task == "auto" and y.dtype.kind == "f" and y.ndim == 1:
-        quantities = len(np.unique(y)) > 2  # two numbers are two classes, whatever they are
-    if task == "regress" or (task == "auto" and quantities):
-        if y.dtype.kind not in "biuf":
-            raise ValueError(f"`y` must be numbers for task='regress', got y.dtype={y.dtype}.")
-        check_finite(y, "y")
-        return "regress", np.asarray(y, np.float64).reshape(len(y), -1), ()
-    classes = np.unique(y)
-    if len(classes) < 2 or y.ndim > 1:
-        raise ValueError(f"`y` must have two classes at least, got {classes.tolist()}.")
-    columns = classes[:1] if len(classes) == 2 else classes  # one column tells two classes apart
-    signs = np.where(y[:, None] == columns[None, :], 1.0, -1.0)
-    return "classify", signs, tuple(str(c) for c in classes)
 
 
 def _parallel_pairs(x: Float64[np.ndarray, "n d"]) -> Int[np.ndarray, "p 2"]:
