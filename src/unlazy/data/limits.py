@@ -21,7 +21,7 @@ def check_memory(needed: int, path: Path, what: str) -> None:
         )
 
 
-def in_short(error: BaseException, most: int = 200) -> str:
+def in_short(error: BaseException | str, most: int = 200) -> str:
     """What an error says, on one line, without the full stop; its kind if it says nothing."""
     if isinstance(error, MemoryError):
         return "it asks for more memory than can be had"

@@ -55,7 +55,8 @@ def check_column(name: str, known: Sequence[str], path: Path) -> None:
     try:
         check_name(name, known, "column")
     except ValueError as error:
-        raise DataFileError(f"'{path}': {error}") from None
+        # Names may have line breaks, and be as long as the file.
+        raise DataFileError(f"'{path}': {in_short(error, 800)}.") from None
     if (count := list(known).count(name)) > 1:
         raise DataFileError(
             f"'{path}': `column` must be a name that occurs once, got column={name!r}, which "
@@ -104,7 +105,7 @@ def _choose(schema: "pa.Schema", x: Sequence[str], y: str, path: Path) -> tuple[
     text = [names[i] for i in chosen if not numeric[i]]
     if text or not chosen:
         raise DataFileError(
-            f"`x` must be numeric columns of '{path}', got {', '.join(text) or 'none'}. "
+            f"`x` must be numeric columns of '{path}', got {in_short(', '.join(text) or 'none')}. "
             "Encode text as numbers first, or name the columns to use."
         )
     return chosen, label
