@@ -13,6 +13,7 @@ from unlazy.landscape.inequality import (
     slack,
     slack_bound,
 )
+from unlazy.landscape.kinks import Kink
 from unlazy.landscape.quadratic import QuadraticRisk, quadratic_risk
 from unlazy.landscape.randomized import RandomizedLandscape, randomized_landscape
 from unlazy.landscape.regularized import RegularizedRisk, theory_strengths
@@ -23,6 +24,7 @@ __all__ = [
     "CurvatureBound",
     "ExtremeEigenvalues",
     "GoodLandscape",
+    "Kink",
     "QuadraticRisk",
     "RandomizedLandscape",
     "RegularizedRisk",

@@ -118,6 +118,8 @@ def certify_good(
     gradient: int | float | None = None,
     curvature: int | float | None = None,
     steps: int = 100,
+    smoothing: int | float | None = None,
+    draws: int = 1024,
     key: PRNGKeyArray,
 ) -> Certificate:
     r"""Whether a point is a $(\nu, \gamma)$ second-order stationary point of the risk.
@@ -136,7 +138,9 @@ def certify_good(
         gradient: $\nu$; None for the theory's.
         curvature: $\gamma$; None for the theory's.
         steps: of Lanczos.
-        key: for its start.
+        smoothing: as in `certify`, for the risk of a network with kinks.
+        draws: as in `certify`.
+        key: as in `certify`.
 
     Example:
         >>> import unlazy as ul
@@ -159,6 +163,8 @@ def certify_good(
         gradient_tolerance=float(nu) * m**0.25,
         curvature_tolerance=float(gamma) * m**0.5,
         steps=steps,
+        smoothing=smoothing,
+        draws=draws,
         key=key,
     )
 
