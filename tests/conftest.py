@@ -40,7 +40,7 @@ def bounded_memory():
 # for (kernels, linear algebra) is tested as users run it.
 _UNOPTIMIZED = (
     *("taylor", "escape", "landscape", "nets", "construct", "special", "bounds", "train"),
-    *("papers", "contracts/test_kernel_pairs.py"),
+    *("papers", "contracts/test_kernel_pairs", "contracts/test_trained", "contracts/test_losses"),
 )
 
 

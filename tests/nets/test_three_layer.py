@@ -123,7 +123,6 @@ def test_widths_may_be_a_list_of_two():
 
 def test_parameters_without_a_last_layer_are_not_split(no_shape_checker):
     params: Any = {"W": 1.0}
-    with pytest.raises(TypeError, match=r"`params` must be of one of the learners.*got dict"):
-        partition(params, "hidden")
-    with pytest.raises(TypeError, match=r"`params` must be of one of the learners.*got dict"):
-        partition(params, "weights")
+    for name in ("hidden", "weights"):
+        with pytest.raises(ValueError, match=r"`trained` must be None or a filter.*for the learn"):
+            partition(params, name)

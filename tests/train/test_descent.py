@@ -241,7 +241,7 @@ def test_bad_data_and_nothing_to_train_are_named(problem, no_shape_checker):
     loss = SquaredError(net)
     with pytest.raises(ValueError, match="`data` must be finite, got nan or inf in row 3"):
         fit(loss, params, (x.at[3, 0].set(jnp.nan), y), optimizer=optax.sgd(0.1), steps=1)
-    with pytest.raises(ValueError, match="`params` must hold floating-point arrays"):
+    with pytest.raises(ValueError, match="`trained` must choose at least one floating-point array"):
         fit(lambda p, d: jnp.sum(p * d), jnp.arange(24), y, optimizer=optax.sgd(0.1), steps=1)
     with pytest.raises(TypeError, match="`optimizer` must be an optax optimiser"):
         fit(loss, params, (x, y), optimizer=0.1, steps=1)  # pyright: ignore[reportArgumentType]  # on purpose

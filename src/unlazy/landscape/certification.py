@@ -12,12 +12,13 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_positive
-from unlazy.kernels.empirical.model import Trained
 from unlazy.landscape.hessian import ExtremeEigenvalues, smoothed_ends, spectrum_ends
 from unlazy.landscape.kinks import Kink, kink_here, kink_near, may_kink
-from unlazy.landscape.objective import Loss, Objective, float64_objective, float64_scope
+from unlazy.landscape.loss_calls import Loss
+from unlazy.landscape.objective import Objective, float64_objective, float64_scope
 from unlazy.landscape.smoothed import Smoothing, smoothed
 from unlazy.nets import TwoLayerParams
+from unlazy.nets.partition import Trained
 
 Verdict = Literal[
     "second-order stationary", "saddle", "not stationary", "undecided", "not twice differentiable"

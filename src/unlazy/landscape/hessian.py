@@ -14,10 +14,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key
-from unlazy.kernels.empirical.model import Trained, split_params
+from unlazy.landscape.loss_calls import Loss, as_pytree, check_loss_call
 from unlazy.landscape.objective import (
     HessianProduct,
-    Loss,
     Objective,
     check_alike,
     check_scalar,
@@ -26,6 +25,7 @@ from unlazy.landscape.objective import (
 )
 from unlazy.landscape.smoothed import SampledHessian, Smoothing, smoothed
 from unlazy.linalg import Matvec, extreme_eigen
+from unlazy.nets.partition import Trained, partition
 from unlazy.taylor.movement import is_wide
 
 _DENSE = 2000  # parameters up to which the Hessian is formed
@@ -50,7 +50,7 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
         params: any pytree of arrays; integers are left alone.
         v: direction, in the structure of `params`.
         data: second argument of the loss.
-        trained: the parameters that count, as in `kernels.empirical_ntk`: None for all, "hidden" or
+        trained: the parameters that count, as for `nets.partition`: None for all, "hidden" or
             "last" for our learners, booleans, or a function of a leaf's path. The product is with
             their block of the Hessian: zero at the others, whatever `v` has there.
 
@@ -69,15 +69,16 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
         4.0 [6. 6.]
     """
     check_alike(v, params, "v")
+    check_loss_call(loss, data)
     # Float64 parameters keep their digits whatever the global setting is.
     with jax.enable_x64(True) if is_wide(params) else contextlib.nullcontext():
-        return _hvp(loss, params, v, data, trained)
+        return _hvp(as_pytree(loss), params, v, data, trained)
 
 
 @eqx.filter_jit
 def _hvp(loss: Loss, params: Any, v: Any, data: Any, trained: Trained) -> Any:
     params = jax.tree.map(_as_array, params)
-    arrays, frozen = split_params(params, trained)
+    arrays, frozen = partition(params, trained)
     objective = Objective(loss, arrays, frozen, data)
     check_scalar(jax.eval_shape(objective, arrays))
     direction = jax.tree.map(

@@ -2,7 +2,6 @@
 """A loss as a function of one vector, with its gradient and its Hessian's products."""
 
 import warnings
-from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,10 +14,8 @@ from jaxtyping import Array, Float
 
 from unlazy.checks import check_finite
 from unlazy.errors import UnlazyWarning
-from unlazy.kernels.empirical.model import Trained, split_params
-
-Loss = Callable[..., Float[Array, ""]]
-"""`loss(params)`, or `loss(params, data)` where data is given, as in `train.fit`: a scalar."""
+from unlazy.landscape.loss_calls import Loss, as_pytree, call_loss, check_loss_call
+from unlazy.nets.partition import Trained, partition
 
 
 class Objective(eqx.Module):
@@ -31,8 +28,7 @@ class Objective(eqx.Module):
 
     def __call__(self, trained: Any) -> Float[Array, ""]:
         """The loss at other trained parameters."""
-        params = eqx.combine(trained, self.frozen)
-        return self.loss(params) if self.data is None else self.loss(params, self.data)
+        return call_loss(self.loss, eqx.combine(trained, self.frozen), self.data)
 
     def hessian_product(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
         """The Hessian at the point times a vector, forward over reverse."""
@@ -53,8 +49,10 @@ class HessianProduct(eqx.Module):
 
 def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> Objective:
     """The objective with every array in float64; call it within `float64_scope`."""
+    check_loss_call(loss, data)
+    loss = as_pytree(loss)
     loss, params, data = (_in_float64(tree) for tree in (loss, params, data))
-    arrays, frozen = split_params(params, trained)
+    arrays, frozen = partition(params, trained)
     for leaf in jax.tree.leaves(arrays):
         check_finite(leaf, "params")
     objective = Objective(loss, arrays, frozen, data)

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradient descent and mini-batch SGD with any optax optimiser."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_finite, check_key
+from unlazy.landscape.loss_calls import Loss, LossProgram, check_loss_call, loss_program
 from unlazy.nets.partition import Trained, partition
 from unlazy.train.batches import Batches, count_rows, next_batch, start_batches
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
 from unlazy.train.stopping import StopRule
 
-Loss = Callable[[Any, Any], Float[Array, ""]]
+
+class _Data(NamedTuple):
+    data: Any
+    loss: list[Any]  # the arrays that it holds
 
 
 class _State(NamedTuple):
@@ -30,24 +33,24 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _Descent:
-    loss: Loss
+    loss: LossProgram
     optimizer: optax.GradientTransformation
     batch_size: int | None
 
-    def step(self, state: _State, data: Any) -> tuple[Float[Array, ""], _State]:
-        batches, batch = state.batches, data
+    def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
+        batches, batch = state.batches, data.data
         if batches is not None and self.batch_size is not None:
-            batches, batch = next_batch(batches, data, self.batch_size)
+            batches, batch = next_batch(batches, data.data, self.batch_size)
 
         def objective(trainable):
-            return self.loss(eqx.combine(trainable, state.frozen), batch)
+            return self.loss(data.loss, eqx.combine(trainable, state.frozen), batch)
 
         loss, gradient = jax.value_and_grad(objective)(state.trainable)
         update, optimizer = self.optimizer.update(gradient, state.optimizer, state.trainable)
         trainable = optax.apply_updates(state.trainable, update)
         return loss, _State(trainable, state.frozen, optimizer, batches)
 
-    def params(self, state: _State, data: Any) -> Any:
+    def params(self, state: _State, data: _Data) -> Any:
         del data
         return eqx.combine(state.trainable, state.frozen)
 
@@ -60,7 +63,7 @@ def fit(
     optimizer: optax.GradientTransformation,
     steps: int,
     batch_size: int | None = None,
-    trained: Trained | Any = None,
+    trained: Trained = None,
     record: Mapping[str, Record] | None = None,
     record_every: int = 1,
     stop: StopRule | None = None,
@@ -73,14 +76,18 @@ def fit(
     equal loss, the same optimiser object and about as many steps compiles nothing.
 
     Args:
-        loss: `loss(params, batch)`, a scalar; `batch` has the structure of `data`.
+        loss: `loss(params, batch)`, a scalar; `batch` has the structure of `data`. Or
+            `loss(params)` with data=None, such as `landscape.RegularizedRisk`. Arrays that an
+            `eqx.Module` holds are no constants of the compiled program: another risk of the same
+            shapes compiles nothing.
         params: any pytree of arrays.
-        data: pytree of arrays with one row a sample, such as `(x, y)`.
+        data: pytree of arrays with one row per sample, such as `(x, y)`; None for a loss of the
+            parameters alone.
         optimizer: any optax optimiser, such as `optax.sgd(1e-3)`.
         steps: how many updates.
         batch_size: samples a step, drawn without replacement in each epoch; None means all of them.
-        trained: which parameters to train: None for all, "hidden", "weights", "last" or "all" for
-            our learners, or a pytree of booleans of the structure of `params`.
+        trained: which parameters to train, as for `nets.partition`: None for all, "hidden",
+            "weights" or "last" for our learners, booleans or a function of a leaf's path.
         record: named functions of the parameters, evaluated every `record_every` steps.
         record_every: steps between two rows of the history; the first and the last are in any case.
         stop: rule that ends the run early, such as `RelativeLossBelow(1e-4)`.
@@ -102,7 +109,9 @@ def fit(
         >>> print(history.loss)
         [2.5       0.625     0.15625   0.0390625]
     """
-    count_rows(data)
+    check_loss_call(loss, data)
+    if data is not None or batch_size is not None:
+        count_rows(data)
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")
     if not isinstance(optimizer, optax.GradientTransformation):
@@ -116,29 +125,16 @@ def fit(
             raise ValueError("`key` must be given when `batch_size` is, got key=None.")
         check_key(key)
         batches = start_batches(data, batch_size, key=key)
-    trainable, frozen = _split(params, trained)
-    if not jax.tree.leaves(trainable):
-        raise ValueError(
-            "`params` must hold floating-point arrays to train, got none. "
-            "Integers and what `trained` leaves out are not trained."
-        )
+    trainable, frozen = partition(params, trained)
+    program, arrays = loss_program(loss)
     state = _State(trainable, frozen, optimizer.init(trainable), batches)
     return run_loop(
-        _Descent(loss, optimizer, batch_size),
+        _Descent(program, optimizer, batch_size),
         state,
-        data,
+        _Data(data, arrays),
         steps=steps,
         record=record,
         record_every=record_every,
         stop=stop,
         progress=progress,
     )
-
-
-def _split(params: Any, trained: Trained | Any) -> tuple[Any, Any]:
-    params = jax.tree.map(lambda p: jnp.asarray(p) if isinstance(p, float) else p, params)
-    if trained is None:
-        return eqx.partition(params, eqx.is_inexact_array)
-    if isinstance(trained, str):
-        return partition(params, trained)  # pyright: ignore[reportArgumentType]  # checked there
-    return eqx.partition(params, trained)

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from unlazy.checks import check_count
 from unlazy.errors import UnlazyWarning
+from unlazy.landscape.loss_calls import hashable
 from unlazy.train.history import History, Outcome
 from unlazy.train.stopping import StopRule
 
@@ -77,7 +78,7 @@ def run_loop(
     record_every = min(record_every, max(steps, 1))
     # A power of two, so that runs of similar length share one compiled chunk.
     rows = 2 ** max(0, math.ceil(math.log2(max(1, steps / record_every) / _CHUNKS)))
-    measures = _Plan(stepper, stop, tuple(sorted((record or {}).items())), record_every)
+    measures = _Plan(stepper, stop, _named(record or {}), record_every)
     plan = measures._replace(rows=rows)
     carry = _start(measures, state, data)
     if not bool(jnp.isfinite(carry.first_loss)):
@@ -97,6 +98,10 @@ def run_loop(
     if not np.isfinite(last.loss):
         carry = _last_finite(plan, boundaries, int(last.step), data, steps)
     return _history(plan, chunks, last, carry, data, steps)
+
+
+def _named(record: Mapping[str, Record]) -> tuple[tuple[str, Record], ...]:
+    return tuple((name, hashable(record[name])) for name in sorted(record))
 
 
 def _last_finite(

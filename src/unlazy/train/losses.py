@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of a model on a batch `(x, y)`, as hashable functions `loss(params, batch)`."""
+"""Losses of a model on a batch `(x, y)`, as functions `loss(params, batch)`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from unlazy.checks import check_finite
 from unlazy.losses import PointwiseLoss, pointwise
@@ -14,8 +14,7 @@ from unlazy.losses import PointwiseLoss, pointwise
 Model = Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]
 
 
-@dataclass(frozen=True)
-class SquaredError:
+class SquaredError(eqx.Module):
     r"""Half the sum of squared errors, $\frac12 \sum_i (f(x_i) - y_i)^2$: a sum, not a mean.
 
     A learning rate $\eta$ here is $n\eta$ for the mean $\frac1{2n}\sum_i$ and $n\eta/2$ for the
@@ -36,8 +35,7 @@ class SquaredError:
         return jnp.sum((outputs - y) ** 2) / 2
 
 
-@dataclass(frozen=True)
-class MeanLoss:
+class MeanLoss(eqx.Module):
     r"""The mean of a pointwise loss over the batch.
 
     $$L(\theta) = \frac1n \sum_i \ell(f_\theta(x_i), y_i)$$
@@ -57,10 +55,7 @@ class MeanLoss:
     """
 
     model: Model
-    loss: str | PointwiseLoss = "logistic"
-
-    def __post_init__(self):
-        object.__setattr__(self, "loss", pointwise(self.loss))
+    loss: PointwiseLoss = eqx.field(static=True, converter=pointwise, default="logistic")
 
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
@@ -70,12 +65,11 @@ class MeanLoss:
         return jnp.mean(pointwise(self.loss)(outputs, y))
 
 
-@dataclass(frozen=True)
-class Regularized:
+class Regularized(eqx.Module):
     r"""A loss plus a penalty on the parameters, $L(\theta) + \lambda R(\theta)$.
 
     Args:
-        loss: `loss(params, batch)`, or a stochastic one, `loss(params, batch, key)`.
+        loss: `loss(params)` or `loss(params, batch)`, or a stochastic one with a key last.
         penalty: `penalty(params)`, a scalar, such as `escape.regularizer`.
         strength: $\lambda$.
 
@@ -87,15 +81,14 @@ class Regularized:
 
     loss: Callable[..., Float[Array, ""]]
     penalty: Callable[[Any], Float[Array, ""]]
-    strength: int | float
+    strength: int | float = eqx.field(static=True)
 
-    def __post_init__(self):
+    def __check_init__(self):
         check_finite(self.strength, "strength")
 
-    def __call__(self, params: Any, batch: Any, key: PRNGKeyArray | None = None) -> Array:
-        """The regularised loss on the batch."""
-        arguments = (params, batch) if key is None else (params, batch, key)
-        return self.loss(*arguments) + self.strength * self.penalty(params)
+    def __call__(self, params: Any, *batch_and_key: Any) -> Array:
+        """The regularised loss on the batch, if there is one."""
+        return self.loss(params, *batch_and_key) + self.strength * self.penalty(params)
 
 
 def _check_shapes(outputs: Array, y: Array) -> None:

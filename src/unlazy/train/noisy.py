@@ -12,13 +12,14 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_finite, check_key, check_positive
-from unlazy.kernels.empirical.model import Trained
+from unlazy.landscape.loss_calls import LossProgram, check_loss_call, loss_program
+from unlazy.nets.partition import Trained, partition
 from unlazy.train.batches import Batches, next_batch, start_batches
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
 from unlazy.train.perturbed import StochasticLoss
 from unlazy.train.stopping import StopRule
-from unlazy.train.trees import count_entries, gaussian_like, split_trained
+from unlazy.train.trees import count_entries, gaussian_like
 
 Schedule = Callable[[Any], Any]
 """The learning rate of a step, such as an optax schedule."""
@@ -26,6 +27,7 @@ Schedule = Callable[[Any], Any]
 
 class _Data(NamedTuple):
     data: Any
+    loss: list[Any]  # the arrays that it holds
     key: PRNGKeyArray
     learning_rate: Float[Array, ""]  # not used with a schedule
     momentum: Float[Array, ""]
@@ -42,7 +44,7 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _NoisyDescent:
-    loss: StochasticLoss
+    loss: LossProgram
     schedule: Schedule | None
     batch_size: int | None
     stochastic: bool
@@ -56,8 +58,7 @@ class _NoisyDescent:
 
         def objective(trainable: Any) -> Float[Array, ""]:
             params = eqx.combine(trainable, state.frozen)
-            arguments = (params, batch, key_loss) if self.stochastic else (params, batch)
-            return self.loss(*arguments)
+            return self.loss(data.loss, params, batch, key_loss if self.stochastic else None)
 
         loss, gradient = jax.value_and_grad(objective)(state.trainable)
         if self.noisy:
@@ -110,10 +111,10 @@ def noisy_sgd(
     Source: BL-28 and BL-29.
 
     Args:
-        loss: `loss(params, batch)`, or with `stochastic` `loss(params, batch, key)`, such as
-            `escape.RandomizedRisk`.
+        loss: `loss(params, batch)`, or `loss(params)` with data=None; with `stochastic` a key comes
+            last, `loss(params, batch, key)`, as for `escape.RandomizedRisk`.
         params: any pytree of arrays.
-        data: pytree of arrays, with one row a sample if `batch_size` is given.
+        data: pytree of arrays, with one row per sample if `batch_size` is given; or None.
         learning_rate: a number, or a function of the step, such as an optax schedule. On a network
             of width m the natural one for a movement is of order $\sqrt m$.
         steps: how many updates.
@@ -121,7 +122,7 @@ def noisy_sgd(
         momentum: heavy-ball momentum, from 0 to below 1.
         batch_size: samples a step, without replacement in each epoch; None means all of them.
         stochastic: whether the loss takes a key.
-        trained: which parameters to train, as in `landscape.hvp`.
+        trained: which parameters to train, as for `nets.partition`.
         record: as in `fit`.
         record_every: as in `fit`.
         stop: as in `fit`.
@@ -140,6 +141,7 @@ def noisy_sgd(
         >>> print(history.params)
         0.875
     """
+    check_loss_call(loss, data, stochastic=stochastic)
     check_key(key)
     check_finite(noise, "noise")
     if noise < 0:
@@ -150,15 +152,21 @@ def noisy_sgd(
         check_finite(leaf, "data")
     schedule, rate = (learning_rate, 1.0) if callable(learning_rate) else (None, learning_rate)
     check_positive(rate, "learning_rate")
-    trainable, frozen = split_trained(params, trained)
+    trainable, frozen = partition(params, trained)
+    program, arrays = loss_program(loss)
     key_steps, key_order = jr.split(key)
     batches = None if batch_size is None else start_batches(data, batch_size, key=key_order)
     velocity = jax.tree.map(jnp.zeros_like, trainable)
     spread = noise / count_entries(trainable) ** 0.5
     return run_loop(
-        _NoisyDescent(loss, schedule, batch_size, stochastic, noise > 0),
+        _NoisyDescent(program, schedule, batch_size, stochastic, noise > 0),
         _State(trainable, frozen, velocity, jnp.zeros((), int), batches),
-        _Data(data, key_steps, *(jnp.asarray(value, float) for value in (rate, momentum, spread))),
+        _Data(
+            data,
+            arrays,
+            key_steps,
+            *(jnp.asarray(value, float) for value in (rate, momentum, spread)),
+        ),
         steps=steps,
         record=record,
         record_every=record_every,

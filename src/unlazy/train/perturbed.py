@@ -14,17 +14,18 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key, check_positive
-from unlazy.kernels.empirical.model import Trained
 from unlazy.landscape import extreme_eigenvalues
+from unlazy.landscape.loss_calls import LossProgram, call_loss, check_loss_call, loss_program
+from unlazy.nets.partition import Trained, partition
 from unlazy.train.finishing import run_to_finish
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record
 from unlazy.train.perturbation import Perturbation
 from unlazy.train.stopping import StopRule
-from unlazy.train.trees import global_norm, sphere_like, split_trained
+from unlazy.train.trees import global_norm, sphere_like
 
 StochasticLoss = Callable[..., Float[Array, ""]]
-"""`loss(params, data)`, or `loss(params, data, key)` for a trainer called with `stochastic`."""
+"""A `Loss` that takes a key last, for a trainer called with `stochastic`."""
 
 _STEP = 0.15  # learning rate times the largest curvature at the start
 
@@ -39,6 +40,7 @@ class _Data(NamedTuple):
     """All that may change without compiling anew."""
 
     data: Any
+    loss: list[Any]  # the arrays that it holds
     key: PRNGKeyArray
     learning_rate: Float[Array, ""]
     momentum: Float[Array, ""]
@@ -61,15 +63,18 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _PerturbedDescent:
-    loss: StochasticLoss
+    loss: LossProgram
     stochastic: bool
 
     def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
         key_loss, key_kick = jr.split(jr.fold_in(data.key, state.step))
-        pair, objective = (data.data, key_loss), _AtKey(self.loss, self.stochastic)
-        loss, gradient = jax.value_and_grad(
-            lambda trainable: objective(eqx.combine(trainable, state.frozen), pair)
-        )(state.trainable)
+        key_loss = key_loss if self.stochastic else None
+
+        def objective(trainable: Any) -> Float[Array, ""]:
+            params = eqx.combine(trainable, state.frozen)
+            return self.loss(data.loss, params, data.data, key_loss)
+
+        loss, gradient = jax.value_and_grad(objective)(state.trainable)
         last = state.kicked_at[jnp.maximum(state.kicks - 1, 0)]
         rested = (state.kicks == 0) | (state.step - last > data.patience)
         quiet = (global_norm(gradient) <= data.gradient_threshold) & rested
@@ -141,17 +146,17 @@ def perturbed_gradient_descent(
     Source: BL-29, after Jin et al. 2017; `theoretical_perturbation` has their constants.
 
     Args:
-        loss: `loss(params, data)`, a scalar; with `stochastic`, `loss(params, data, key)`, called
-            with a fresh key at each step.
+        loss: `loss(params, data)`, a scalar, or `loss(params)` with data=None; with `stochastic` it
+            is called with a fresh key last at each step.
         params: any pytree of arrays.
-        data: what the loss takes as second argument, whole.
+        data: what the loss takes as second argument, whole; None for a loss without one.
         steps: how many updates at most, kicks included.
         learning_rate: of the descent; by default 0.15 over the largest eigenvalue of the Hessian at
             the start.
         momentum: heavy-ball momentum, from 0 to below 1.
         perturbation: radius, thresholds and patience.
         stochastic: whether the loss takes a key. Thresholds then apply to the noisy values.
-        trained: which parameters to train, as in `landscape.hvp`.
+        trained: which parameters to train, as for `nets.partition`.
         record: as in `fit`.
         record_every: as in `fit`.
         stop: as in `fit`.
@@ -165,13 +170,14 @@ def perturbed_gradient_descent(
         ValueError: there is no positive curvature to choose a learning rate by.
 
     Example:
-        >>> saddle = lambda w, data: (w[0] ** 2 - w[1] ** 2) / 2 + w[1] ** 4 / 4
+        >>> saddle = lambda w: (w[0] ** 2 - w[1] ** 2) / 2 + w[1] ** 4 / 4
         >>> history = perturbed_gradient_descent(
         ...     saddle, jnp.zeros(2), None, steps=1000, learning_rate=0.1, key=jr.key(0)
         ... )
         >>> print(history.outcome, history.perturbed_at[0], history.loss[-1].round(3))
         stopped 0 -0.25
     """
+    check_loss_call(loss, data, stochastic=stochastic)
     check_key(key)
     check_count(steps, "steps", least=0)
     rule = Perturbation() if perturbation is None else perturbation
@@ -179,11 +185,12 @@ def perturbed_gradient_descent(
         raise ValueError(f"`momentum` must be from 0 to below 1, got momentum={momentum}.")
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")
-    trainable, frozen = split_trained(params, trained)
+    trainable, frozen = partition(params, trained)
     key_steps, key_spectrum = jr.split(key)
     if learning_rate is None:
         learning_rate = _natural_rate(loss, params, data, stochastic, trained, key_spectrum)
     check_positive(learning_rate, "learning_rate")
+    program, arrays = loss_program(loss)
     state = _State(
         trainable,
         frozen,
@@ -195,9 +202,9 @@ def perturbed_gradient_descent(
         arrived=jnp.zeros((), bool),
     )
     history, end = run_to_finish(
-        _PerturbedDescent(loss, stochastic),
+        _PerturbedDescent(program, stochastic),
         state,
-        _constants(rule, learning_rate, momentum, data, key_steps),
+        _constants(rule, learning_rate, momentum, (data, arrays), key_steps),
         steps=steps,
         record=record,
         record_every=record_every,
@@ -209,7 +216,7 @@ def perturbed_gradient_descent(
 
 
 def _constants(
-    rule: Perturbation, learning_rate: Any, momentum: Any, data: Any, key: PRNGKeyArray
+    rule: Perturbation, learning_rate: Any, momentum: Any, data: tuple, key: PRNGKeyArray
 ) -> _Data:
     rate, momentum, radius, threshold, decrease = (
         jnp.asarray(value, float)
@@ -219,26 +226,24 @@ def _constants(
         )
     )
     patience = jnp.asarray(rule.patience)
-    return _Data(data, key, rate, momentum, radius, threshold, patience, decrease)
+    return _Data(*data, key, rate, momentum, radius, threshold, patience, decrease)
 
 
-@dataclass(frozen=True)
-class _AtKey:
-    """A loss as one that takes its data and its key as a pair; equal for equal losses."""
+class _AtKey(eqx.Module):
+    """A stochastic loss as one that takes its data and its key as a pair."""
 
     loss: StochasticLoss
-    stochastic: bool
 
     def __call__(self, params: Any, pair: tuple[Any, PRNGKeyArray]) -> Float[Array, ""]:
-        data, key = pair
-        return self.loss(params, data, key) if self.stochastic else self.loss(params, data)
+        """The loss with that key."""
+        return call_loss(self.loss, params, *pair)
 
 
 def _natural_rate(loss, params, data, stochastic, trained, key) -> float:
     key_start, key_loss = jr.split(key)
-    ends = extreme_eigenvalues(
-        _AtKey(loss, stochastic), params, data=(data, key_loss), trained=trained, key=key_start
-    )
+    if stochastic:
+        loss, data = _AtKey(loss), (data, key_loss)
+    ends = extreme_eigenvalues(loss, params, data=data, trained=trained, key=key_start)
     if not ends.largest > 0:
         raise ValueError(
             "`learning_rate` must be given where no curvature is positive, got "

@@ -13,17 +13,18 @@ import optax
 from jaxtyping import Array, Bool, Float
 
 from unlazy.checks import check_count, check_finite, check_positive
-from unlazy.kernels.empirical.model import Trained
-from unlazy.train.descent import Loss
+from unlazy.landscape.loss_calls import Loss, LossProgram, check_loss_call, loss_program
+from unlazy.nets.partition import Trained, partition
 from unlazy.train.finishing import run_to_finish
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record
 from unlazy.train.stopping import StopRule
-from unlazy.train.trees import global_norm, split_trained
+from unlazy.train.trees import global_norm
 
 
 class _Data(NamedTuple):
     data: Any
+    loss: list[Any]  # the arrays that it holds
     scale: Float[Array, ""]
     tolerance: Float[Array, ""]
 
@@ -37,12 +38,12 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _QuasiNewton:
-    loss: Loss
+    loss: LossProgram
     memory: int
 
     def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
         def objective(scaled: Any) -> Float[Array, ""]:
-            return self.loss(self._combined(scaled, state.frozen, data), data.data)
+            return self.loss(data.loss, self._combined(scaled, state.frozen, data), data.data)
 
         optimizer = _optimizer(self.memory)
         # Not strict, because optax's own arithmetic is not.
@@ -102,14 +103,14 @@ def lbfgs(
     Source: BL-31; the method is `optax.lbfgs`.
 
     Args:
-        loss: `loss(params, data)`, a scalar.
+        loss: `loss(params, data)`, a scalar, or `loss(params)` with data=None.
         params: any pytree of arrays.
-        data: what the loss takes as second argument, whole.
+        data: what the loss takes as second argument, whole; None for a loss without one.
         steps: how many iterations at most; each evaluates the loss a few times.
         memory: pairs of differences that are kept.
         scale: c.
         tolerance: norm of the gradient with respect to $\theta / c$ at which it ends.
-        trained: which parameters to train, as in `landscape.hvp`.
+        trained: which parameters to train, as for `nets.partition`.
         record: as in `fit`.
         record_every: as in `fit`.
         stop: as in `fit`.
@@ -119,11 +120,12 @@ def lbfgs(
         The history, with outcome "stopped" where the gradient is below the tolerance.
 
     Example:
-        >>> valley = lambda w, data: (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
+        >>> valley = lambda w: (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
         >>> history = lbfgs(valley, jnp.zeros(2), None, steps=60, tolerance=1e-4)
         >>> print(history.params.round(3))
         [1. 1.]
     """
+    check_loss_call(loss, data)
     check_count(memory, "memory")
     check_positive(scale, "scale")
     check_finite(tolerance, "tolerance")
@@ -131,14 +133,15 @@ def lbfgs(
         raise ValueError(f"`tolerance` must be at least 0, got tolerance={tolerance}.")
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")
-    trainable, frozen = split_trained(params, trained)
+    trainable, frozen = partition(params, trained)
     scaled = jax.tree.map(lambda p: p / jnp.asarray(scale, p.dtype), trainable)
     with jax.numpy_dtype_promotion("standard"):
         optimizer = _optimizer(memory).init(scaled)
+    program, arrays = loss_program(loss)
     return run_to_finish(
-        _QuasiNewton(loss, memory),
+        _QuasiNewton(program, memory),
         _State(scaled, frozen, optimizer, jnp.zeros((), bool)),
-        _Data(data, jnp.asarray(scale, float), jnp.asarray(tolerance, float)),
+        _Data(data, arrays, jnp.asarray(scale, float), jnp.asarray(tolerance, float)),
         steps=steps,
         record=record,
         record_every=record_every,

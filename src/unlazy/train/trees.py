@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytree of parameters as one vector: its norm, random directions, the part to train."""
+"""A pytree of parameters as one vector: its norm, and random directions."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-
-from unlazy.kernels.empirical.model import Trained, split_params
 
 
 def gaussian_like(tree: Any, *, key: PRNGKeyArray) -> Any:
@@ -41,12 +38,3 @@ def global_norm(tree: Any) -> Float[Array, ""]:
 def count_entries(tree: Any) -> int:
     """How many numbers a pytree holds."""
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
-
-
-def split_trained(params: Any, trained: Trained) -> tuple[Any, Any]:
-    """The parameters to train, numbers made arrays, and the rest; each None where the other is."""
-
-    def as_array(leaf: Any) -> Any:
-        return jnp.asarray(leaf) if isinstance(leaf, float | np.ndarray | np.floating) else leaf
-
-    return split_params(jax.tree.map(as_array, params), trained)

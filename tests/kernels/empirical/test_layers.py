@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from unlazy.kernels.empirical.features import features, make_recipe
-from unlazy.kernels.empirical.model import Model, split_params
+from unlazy.kernels.empirical.model import Model
 from unlazy.kernels.empirical.program import read, trace
+from unlazy.nets import partition
 
 NAMES = (
     *("two_layer", "mlp", "scaled_mlp", "bias_before_product", "bias_over_rows", "square_bias"),
@@ -18,7 +19,7 @@ NAMES = (
 
 def recipe_of(networks, name):
     case = networks.CASES[name]()
-    arrays, frozen = split_params(case.params, None)
+    arrays, frozen = partition(case.params, None)
     x = networks.samples(case, 1)
     recipe = make_recipe(Model(case.f, frozen), arrays, x, layerwise=True, traced=False)
     return case, arrays, x, recipe

@@ -12,8 +12,8 @@ from unlazy.errors import UnknownNameError
 from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced, relu_gram
 from unlazy.kernels.empirical import blocks
 from unlazy.kernels.empirical.features import Blocks, Cost
-from unlazy.kernels.empirical.model import Model, split_params
-from unlazy.nets import TwoLayer
+from unlazy.kernels.empirical.model import Model
+from unlazy.nets import TwoLayer, partition
 
 NAMES = (
     *("two_layer", "mlp", "scaled_mlp", "bias_before_product", "bias_over_rows", "square_bias"),
@@ -301,7 +301,7 @@ def test_features_are_computed_again_once_a_panel(cross, expected, networks, x64
 
     monkeypatch.setattr(blocks, "_features", count)
     f, params, x, _ = problem(networks, "mlp", 24)
-    arrays, frozen = split_params(params, None)
+    arrays, frozen = partition(params, None)
     method = blocks.Method(layerwise=True, traced=True, dtype=np.dtype(np.float64))
     layout = Blocks(rows=4, held=3)  # two panels of three blocks
     K = blocks.kernel(Model(f, frozen), arrays, x, x if cross else None, method, layout)
@@ -318,7 +318,7 @@ def test_of_two_sets_the_smaller_is_held_and_the_other_computed_once(networks, x
 
     monkeypatch.setattr(blocks, "_features", count)
     f, params, x, _ = problem(networks, "mlp", 24)
-    arrays, frozen = split_params(params, None)
+    arrays, frozen = partition(params, None)
     method = blocks.Method(layerwise=True, traced=True, dtype=np.dtype(np.float64))
     whole = np.einsum("ijaa->ij", networks.dense_kernel(f, params, x))
     for first, second in ((x[:16], x[16:]), (x[16:], x[:16])):

@@ -7,8 +7,8 @@ import pytest
 
 from unlazy.kernels import empirical_ntk, empirical_ntk_traced, resnet_ntk
 from unlazy.kernels.empirical.features import make_recipe
-from unlazy.kernels.empirical.model import Model, split_params
-from unlazy.nets import ResNet3
+from unlazy.kernels.empirical.model import Model
+from unlazy.nets import ResNet3, partition
 
 
 class Parts:
@@ -81,7 +81,7 @@ def test_traced_kernel_is_the_trace_of_the_closed_form_and_symmetric(getkey):
 def test_no_parameter_needs_its_gradient(getkey):
     # The shared A as well: two products along the same axis, two positions.
     net, params, x, _ = problem(getkey)
-    arrays, frozen = split_params(params, None)
+    arrays, frozen = partition(params, None)
     with jax.enable_x64(True):
         model = Model(net, frozen)
         recipe = make_recipe(model, arrays, jnp.asarray(x[:1]), layerwise=True, traced=False)

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float, Float64, Int, PyTree, Shaped
 from unlazy.checks import as_rows, check_count, is_known
 from unlazy.escape.good_directions.spectra import spectral_gap
 from unlazy.kernels import empirical_ntk_traced
-from unlazy.kernels.empirical.model import Apply, Model, Trained, split_params
+from unlazy.kernels.empirical.model import Apply, Model
 from unlazy.linalg import eigh
+from unlazy.nets.partition import Trained, partition
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -62,7 +63,7 @@ class DirectionPenalty(eqx.Module):
         """The linear part of the movement to `params`, at x or at some of its rows."""
         x = jnp.asarray(self.x)
         x = x if rows is None else x[self._checked(rows)]
-        moved, _ = split_params(params, self.trained)
+        moved, _ = partition(params, self.trained)
         shapes = [[jnp.shape(leaf) for leaf in jax.tree.leaves(t)] for t in (self.start, moved)]
         if shapes[0] != shapes[1]:  # one that broadcasts would pass
             raise ValueError(
@@ -107,7 +108,7 @@ def direction_penalty(
         params: where training starts.
         x: training inputs, or some of them; no labels. Their kernel is n by n.
         rank: how many leading directions to leave free; None for the largest gap of the spectrum.
-        trained: which parameters are trained, as for `kernels.empirical_ntk`.
+        trained: which parameters are trained, as for `nets.partition`.
 
     Raises:
         ValueError: `rank` is not below n, where the penalty would be identically 0, x has one row,
@@ -136,7 +137,7 @@ def direction_penalty(
     eigen = eigh(empirical_ntk_traced(f, params, x, trained=trained))
     spectrum = np.maximum(eigen.values, 0.0) / n
     rank = spectral_gap(spectrum) if rank is None else rank
-    start, frozen = split_params(params, trained)
+    start, frozen = partition(params, trained)
     U = np.asarray(eigen.vectors)[:, :rank]
     return DirectionPenalty(Model(f, frozen), start, trained, x, U, spectrum)
 

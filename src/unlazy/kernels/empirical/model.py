@@ -2,7 +2,7 @@
 """A network as a function of its trained parameters and one sample."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,25 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.checks import check_name, is_known
+from unlazy.checks import is_known
 from unlazy.compiling import jit_untuned
-from unlazy.nets import partition
-from unlazy.nets.partition import TRAINED, LayeredParams
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
-
-
-@runtime_checkable
-class PathFilter(Protocol):
-    """Says whether the parameter at a path, such as `layers/0/weight`, is trained."""
-
-    def __call__(self, path: str, /) -> bool:
-        """Whether that parameter is trained."""
-        ...
-
-
-Trained = str | PathFilter | PyTree[bool] | None
 
 
 class Model(eqx.Module):
@@ -45,83 +31,6 @@ class Model(eqx.Module):
     def __call__(self, trained: PyTree, x: Array) -> Float[Array, " c"]:
         """The outputs at one sample."""
         return self.batch(trained, x[None])[0]
-
-
-def split_params(params: PyTree, trained: Trained) -> tuple[PyTree, PyTree]:
-    """The trained arrays and the rest, each with None in the places of the other.
-
-    Raises:
-        ValueError: nothing is trained, or `trained` does not fit `params`.
-        UnknownNameError: `trained` is not a known name.
-    """
-    if trained is None or (isinstance(trained, str) and trained == "all"):
-        chosen = jax.tree.map(lambda _: True, params)
-    elif isinstance(trained, str):
-        chosen = _by_name(params, trained)
-    elif _is_mask(trained):
-        chosen = _by_mask(params, trained)
-    elif callable(trained):
-        chosen = jax.tree_util.tree_map_with_path(
-            lambda path, _: bool(trained(_word(path))), params
-        )
-    else:
-        raise ValueError(
-            "`trained` must be None, a name, booleans in the structure of `params` or a function "
-            f"of a leaf's path, got trained={trained!r}."
-        )
-    chosen = jax.tree.map(lambda yes, leaf: yes and eqx.is_inexact_array(leaf), chosen, params)
-    if not any(jax.tree.leaves(chosen)):
-        raise ValueError(
-            "`trained` must choose at least one floating-point array of `params`, "
-            f"got trained={trained!r}, which chooses none. Leaves: {_some_words(params)}."
-        )
-    arrays, rest = eqx.partition(params, chosen)
-    _check_real(arrays)
-    return arrays, rest
-
-
-def _word(path: tuple) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
-
-
-def _some_words(params: PyTree) -> str:
-    words = [_word(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-    return ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
-
-
-def _by_name(params: PyTree, trained: str) -> PyTree:
-    check_name(trained, TRAINED, "trained")
-    if not isinstance(params, LayeredParams):
-        raise ValueError(
-            f"`trained` must be None or a filter for these `params`, got trained={trained!r}. The "
-            "names are for the learners of unlazy.nets; give booleans or a function of the path."
-        )
-    part, _ = partition(params, trained)  # pyright: ignore[reportArgumentType]  # checked above
-    return jax.tree.map(lambda leaf: leaf is not None, part, is_leaf=lambda leaf: leaf is None)
-
-
-def _is_mask(trained: Any) -> bool:
-    leaves = jax.tree.leaves(trained)
-    return bool(leaves) and all(isinstance(leaf, bool | np.bool_) for leaf in leaves)
-
-
-def _by_mask(params: PyTree, mask: PyTree) -> PyTree:
-    try:
-        return jax.tree.map(lambda yes, part: jax.tree.map(lambda _: bool(yes), part), mask, params)
-    except ValueError as error:
-        raise ValueError(
-            "`trained` must be booleans in the structure of `params`, "
-            f"got another structure: {error}"
-        ) from error
-
-
-def _check_real(arrays: PyTree) -> None:
-    for path, leaf in jax.tree_util.tree_leaves_with_path(arrays):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            raise ValueError(
-                f"`params` must be real where they are trained, got dtype {leaf.dtype} at "
-                f"{_word(path)}. Give real and imaginary parts as two arrays."
-            )
 
 
 def check_outputs(model: Model, trained: PyTree, x: Array) -> None:

@@ -12,8 +12,10 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from unlazy.checks import check_finite, check_name, check_positive
 from unlazy.kernels.empirical import blocks
-from unlazy.kernels.empirical.model import Apply, Model, Trained, check_rowwise, split_params
+from unlazy.kernels.empirical.model import Apply, Model, check_rowwise
 from unlazy.nets import ResNet3
+from unlazy.nets.partition import Trained, partition
+from unlazy.taylor.movement import is_wide
 
 Implementation = Literal["auto", "layerwise", "jacobian", "ntk-vector"]
 _IMPLEMENTATIONS = ("auto", "layerwise", "jacobian", "ntk-vector")
@@ -212,11 +214,13 @@ def _prepare(f, params, inputs: dict[str, Any], trained, implementation, memory)
     is_last = isinstance(trained, str) and trained == "last"
     if is_last and isinstance(f, ResNet3):  # its A may be used twice, then this is another model
         f, params, trained = f.last_layer(params), params.A, None
-    arrays, frozen = split_params(params, trained)
-    is_wide = any(_is_float64(leaf) for leaf in jax.tree.leaves((arrays, frozen)))
+    # Float64 arrays of NumPy keep their digits whatever the global setting is.
+    wide = is_wide(params)
+    with jax.enable_x64(True) if wide else contextlib.nullcontext():
+        arrays, frozen = partition(params, trained)
     is_double = any(_is_float64(leaf) for leaf in jax.tree.leaves(arrays))
     dtype = np.dtype(np.float64 if is_double else np.float32)
-    return _Problem(Model(f, frozen), arrays, inputs, implementation, dtype, is_wide)
+    return _Problem(Model(f, frozen), arrays, inputs, implementation, dtype, wide)
 
 
 def _is_float64(leaf: Any) -> bool:

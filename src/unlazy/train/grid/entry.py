@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_name, check_positive
-from unlazy.kernels.empirical.model import Trained
 from unlazy.kernels.tiles import default_memory
+from unlazy.landscape.loss_calls import Loss, check_loss_call
+from unlazy.nets.partition import Trained
 from unlazy.train.grid.assemble import assemble
 from unlazy.train.grid.checking import (
     check_batches,
@@ -24,7 +25,6 @@ from unlazy.train.grid.checking import (
 )
 from unlazy.train.grid.layout import Axes
 from unlazy.train.grid.problem import Problem, fit_memory
-from unlazy.train.grid.program import Loss
 from unlazy.train.grid.progress import Meter
 from unlazy.train.grid.result import GridResult
 from unlazy.train.grid.rules import OptaxRule, OptimizerFactory, TorchSGD
@@ -77,7 +77,8 @@ def fit_grid(
 
     Args:
         loss: `loss(params, batch)`, a scalar; `batch` has the structure of `data`. Give a mean over
-            the batch, or the learning rates depend on `batch_size`.
+            the batch, or the learning rates depend on `batch_size`. Or `loss(params)` with
+            data=None.
         params: any pytree of arrays, such as `net.init(key=key)` or an Equinox model.
         data: pytree of arrays with one row a sample, such as `(x, y)`.
         learning_rates: $\eta$, distinct and positive.
@@ -136,6 +137,7 @@ def fit_grid(
         >>> print(best.learning_rate, best.params.round(1), results.edge("train"))
         0.1 [ 1. -2.] {}
     """
+    check_loss_call(loss, data)
     rates = numbers(learning_rates, "learning_rates", allow_zero=False)
     decays = numbers(weight_decays, "weight_decays", allow_zero=True)
     replicates = seed_numbers(seeds)

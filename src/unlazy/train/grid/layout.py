@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from unlazy.kernels.empirical.model import Trained
-from unlazy.train.trees import split_trained
+from unlazy.nets.partition import Trained, partition
 
 Axes = Any
 """None or "seed" for a whole tree, or a tree of them that is a prefix of it."""
@@ -28,6 +27,11 @@ class Layout:
     statics: tuple[Any, ...]  # functions and the like
     frozen_axes: tuple[int | None, ...]
 
+    @property
+    def frozen_count(self) -> int:
+        """How many of the frozen arrays are parameters."""
+        return self.kinds.count("frozen")
+
     def combine(self, trained: Any, frozen: list[Array]) -> Any:
         """The parameters as the loss takes them."""
         rest, constants = iter(frozen), iter(self.statics)
@@ -43,7 +47,7 @@ def lay_out(
 ) -> tuple[Layout, Any, list[Array]]:
     """The layout, the trained part with a leading axis of seeds, and the frozen arrays."""
     per_leaf = _with_none(leaf_axes(axes, params, "params", "params_axes"))
-    part, rest = split_trained(params, trained)
+    part, rest = partition(params, trained)
     pairs = list(zip(_with_none(part), _with_none(rest), strict=True))
     kinds = tuple(
         "trained" if one is not None else "frozen" if eqx.is_array(other) else "static"

@@ -32,7 +32,7 @@ def training_bytes(plan: Plan, shared: Shared) -> Need:
         batch = jax.tree.unflatten(plan.structure, rows)
 
         def objective(trained: Any) -> Array:
-            value = plan.loss(plan.layout.combine(trained, frozen), batch)
+            value = plan.loss_of(trained, frozen, batch)
             check_scalar(value, "loss")  # here the loss is called for the first time
             return value
 
@@ -73,7 +73,7 @@ def evaluation_bytes(plan: Plan, shared: Shared) -> int:
 
         def lane(trained: Any, frozen: list[Array], leaves: Any, structure=structure) -> Array:
             data = jax.tree.unflatten(structure, leaves)
-            value = plan.metric(plan.layout.combine(trained, frozen), data)
+            value = plan.metric_of(trained, frozen, data)
             check_scalar(value, "loss" if plan.metric is plan.loss else "metric")
             return value
 

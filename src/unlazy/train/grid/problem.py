@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The user's loss, parameters and data as a plan to compile and the arrays that it reads."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
-from unlazy.kernels.empirical.model import Trained
+from unlazy.landscape.loss_calls import Loss, loss_program
+from unlazy.nets.partition import Trained
 from unlazy.train.grid.checking import check_arrays, check_start, representable, samples_of
 from unlazy.train.grid.chunks import Tiling, tile
 from unlazy.train.grid.layout import Axes, check_seed_axis, lay_out, leaf_axes
@@ -26,7 +28,7 @@ from unlazy.train.grid.memory import (
     training_bytes,
 )
 from unlazy.train.grid.order import seed_keys
-from unlazy.train.grid.program import Loss, Plan, Shared
+from unlazy.train.grid.program import Plan, Shared
 from unlazy.train.grid.rules import UpdateRule
 
 
@@ -56,11 +58,16 @@ class Problem:
         """The plan, as yet for full batches, and the arrays."""
         check_start(self.params)
         layout, trained, frozen = lay_out(self.params, self.trained, self.params_axes, len(seeds))
+        loss, held = loss_program(self.loss)
+        metric, others = (loss, []) if self.metric is self.loss else loss_program(self.metric)
+        held = [jnp.asarray(array) for array in (*held, *others)]
+        axes = (*layout.frozen_axes, *(None for _ in held))
+        layout = dataclasses.replace(layout, frozen_axes=axes)
         sets = {"train": self.data, **self.sets}
         flat = {name: self._flat(name, data, len(seeds)) for name, data in sets.items()}
         plan = Plan(
-            loss=self.loss,
-            metric=self.metric,
+            loss=loss,
+            metric=metric,
             rule=self.rule,
             layout=layout,
             structure=flat["train"][0],
@@ -77,7 +84,7 @@ class Problem:
         arrays = [flat[name][2] for name in sets]
         return plan, Shared(
             trained=trained,
-            frozen=frozen,
+            frozen=[*frozen, *held],
             data=arrays[0],
             sets=arrays,
             lr=jnp.asarray(lr, dtype),
@@ -89,6 +96,8 @@ class Problem:
     def _flat(self, name: str, data: Any, seeds: int) -> tuple[Any, tuple, list[Any], int]:
         """The structure, the axes and the arrays of a set, and its number of samples."""
         label = "data" if name == "train" else f"evaluate[{name!r}]"
+        if data is None:  # of a loss of the parameters alone
+            return jax.tree.structure(None), (), [], 1
         leaves, structure = jax.tree.flatten(data)
         check_arrays(leaves, label)
         axes = jax.tree.leaves(

@@ -14,18 +14,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from unlazy.landscape.loss_calls import LossProgram
 from unlazy.train.grid.layout import Layout, of_seeds
 from unlazy.train.grid.order import epoch_order
 from unlazy.train.grid.rules import UpdateRule
-
-Loss = Callable[[Any, Any], Float[Array, ""]]
 
 
 class Plan(NamedTuple):
     """What is compiled into the programs; hashable."""
 
-    loss: Loss
-    metric: Loss
+    loss: LossProgram
+    metric: LossProgram
     rule: UpdateRule
     layout: Layout
     structure: Any  # of the data
@@ -36,12 +35,22 @@ class Plan(NamedTuple):
     at_once: int = 1  # lanes evaluated together
     own_batch: bool = False  # whether every lane has its copy of the batch
 
+    def loss_of(self, trained: Any, frozen: list[Array], batch: Any) -> Array:
+        """The loss of a lane, with the arrays that it holds itself."""
+        arrays = frozen[self.layout.frozen_count :][: self.loss.count]
+        return self.loss(arrays, self.layout.combine(trained, frozen), batch)
+
+    def metric_of(self, trained: Any, frozen: list[Array], data: Any) -> Array:
+        """The metric of a lane."""
+        arrays = frozen[len(frozen) - self.metric.count :]
+        return self.metric(arrays, self.layout.combine(trained, frozen), data)
+
 
 class Shared(NamedTuple):
     """The arrays of the whole grid, which every chunk reads."""
 
     trained: Any  # (seeds, ...)
-    frozen: list[Array]
+    frozen: list[Array]  # then the arrays of the loss, and of the metric if that is another
     data: list[Array]
     sets: list[list[Array]]
     lr: Float[Array, " settings"]
@@ -128,7 +137,7 @@ def evaluate(plan: Plan, state: State, shared: Shared, rows: Int[Array, " r"]) -
             data = jax.tree.unflatten(structure, leaves)
 
             def lane(trained: Any) -> Array:
-                return plan.metric(plan.layout.combine(trained, frozen), data)
+                return plan.metric_of(trained, frozen, data)
 
             return _over_lanes(lane, trained, plan.at_once)
 
@@ -151,7 +160,7 @@ def _is_finite(trained: Any) -> Bool[Array, ""]:
 def _epoch(plan: Plan, trained: Any, rule: Any, frozen: list[Array], batches, settings):
     def lane(trained, rule, lr, wd, batch):
         def objective(trained: Any) -> Array:
-            return plan.loss(plan.layout.combine(trained, frozen), batch)
+            return plan.loss_of(trained, frozen, batch)
 
         loss, gradient = jax.value_and_grad(objective)(trained)
         return *plan.rule.update(trained, gradient, rule, lr, wd), loss
@@ -164,7 +173,8 @@ def _epoch(plan: Plan, trained: Any, rule: Any, frozen: list[Array], batches, se
         *carry, loss = jax.vmap(lane, in_axes=axes)(*carry, *settings, batch)
         return tuple(carry), loss
 
-    (trained, rule), losses = jax.lax.scan(step, (trained, rule), batches)
+    count = batches[0].shape[0] if batches else 1  # a loss of the parameters alone has no batches
+    (trained, rule), losses = jax.lax.scan(step, (trained, rule), batches, length=count)
     return trained, rule, jnp.mean(losses, axis=0)
 
 
@@ -228,6 +238,6 @@ def _loss_dtype(plan: Plan, shared: Shared) -> Any:
     def loss() -> Array:
         trained, frozen, leaves = first_lane(plan, shared)
         data = jax.tree.unflatten(plan.structure, leaves)
-        return plan.loss(plan.layout.combine(trained, frozen), data)
+        return plan.loss_of(trained, frozen, data)
 
     return jax.eval_shape(loss).dtype

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a loss is, for everything that trains or certifies: how it is called, and what compiles.
+
+`loss(params)` where there is no data and `loss(params, data)` where there is, with a key last where
+it is stochastic; one real number. Any callable will do. Arrays in a loss that is a pytree, such as
+an `eqx.Module`, are arguments of the compiled program, like the data. What else it holds is
+compiled in, and is compared by equality where it has a hash and by identity where it has none.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+Loss = Callable[..., Float[Array, ""]]
+"""`loss(params)`, or `loss(params, data)` where data is given: a scalar."""
+
+
+def call_loss(loss: Loss, params: Any, data: Any, key: PRNGKeyArray | None = None) -> Any:
+    """The loss of what there is; None for the data if it asks for them and there are none."""
+    last = () if key is None else (key,)
+    if data is None and _takes(loss, params, *last) is not False:
+        return loss(params, *last)
+    return loss(params, data, *last)
+
+
+def check_loss_call(loss: Any, data: Any, *, stochastic: bool = False) -> None:
+    """Raise unless `loss` is a function of as many arguments as it will be called with."""
+    names = ["params", *([] if data is None else ["data"]), *(["key"] if stochastic else [])]
+    if not callable(loss):
+        raise TypeError(f"`loss` must be a function of ({', '.join(names)}), got loss={loss!r}.")
+    options = [names] if data is not None else [names, ["params", "data", *names[1:]]]
+    if all(_takes(loss, *option) is False for option in options):
+        given = "None" if data is None else "given"
+        raise TypeError(
+            f"`loss` must be a function of ({', '.join(names)}) where `data` is {given}, got a "
+            f"function of {inspect.signature(loss)}. Pass data=None for a loss of the parameters "
+            "alone."
+        )
+
+
+def _takes(loss: Any, *arguments: Any) -> bool | None:
+    """Whether a function can be called so; None where it does not say, as compiled ones."""
+    try:
+        signature = inspect.signature(loss)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class ByIdentity:
+    """A function that has no hash, equal to none but the very same one."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function says."""
+        return self.function(*arguments)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByIdentity) and self.function is other.function
+
+    def __hash__(self) -> int:
+        return id(self.function)
+
+
+def hashable(function: Any) -> Any:
+    """The function itself where it has a hash, so that equal ones are compiled once."""
+    try:
+        hash(function)
+    except TypeError:
+        return ByIdentity(function)
+    return function
+
+
+@dataclass(frozen=True)
+class LossProgram:
+    """A loss without its arrays: what is compiled in, hashable."""
+
+    structure: Any
+    statics: tuple[Any, ...]  # None in the places of arrays
+
+    @property
+    def count(self) -> int:
+        """How many arrays it has."""
+        return sum(static is None for static in self.statics)
+
+    def __call__(
+        self, arrays: list[Any], params: Any, data: Any, key: PRNGKeyArray | None = None
+    ) -> Any:
+        """The loss, with its arrays."""
+        return call_loss(self.filled(arrays), params, data, key)
+
+    def filled(self, arrays: list[Any]) -> Any:
+        """The loss itself."""
+        rest = iter(arrays)
+        leaves = [next(rest) if static is None else static for static in self.statics]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+def loss_program(loss: Any) -> tuple[LossProgram, list[Any]]:
+    """A loss as what is compiled in, and its arrays."""
+    leaves, structure = jax.tree.flatten(loss)
+    try:
+        hash(structure)
+    except TypeError:
+        leaves, structure = jax.tree.flatten(ByIdentity(loss))
+    statics = tuple(None if _is_array(leaf) else hashable(leaf) for leaf in leaves)
+    return LossProgram(structure, statics), [leaf for leaf in leaves if _is_array(leaf)]
+
+
+def as_pytree(loss: Any) -> Any:
+    """The loss with its arrays as leaves, and what has no hash wrapped."""
+    program, arrays = loss_program(loss)
+    return program.filled(arrays)
+
+
+def _is_array(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, np.ndarray)
