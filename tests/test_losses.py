@@ -7,7 +7,7 @@ import pytest
 from unlazy.errors import UnknownNameError
 from unlazy.losses import pointwise
 
-NAMES = ["logistic", "pseudo-huber", "log-cosh", "squared"]
+NAMES = ["logistic", "pseudo-huber", "log-cosh", "squared", "half-squared"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of one prediction and one label, with their derivatives and the bounds on them."""
+"""Losses of one prediction and one label, with their derivatives and the bounds on them.
+
+Conventions of all rooms. A loss called "squared" is the square. Where there is a half, the name or
+the first line says so ("half-squared", `train.SquaredError`). So a penalty of strength lambda
+weighs the same in `landscape.RegularizedRisk(loss="squared")` and in `train.fit_expansion`. The
+factor of a penalty is `strength`; several, in the paper's order, are `strengths`; a setting that
+takes some of them by the paper's index has `lam1` and `lam3`, or `lam_w` and `lam_v`. A `penalty`
+is a function.
+"""
 
 import math
 from collections.abc import Callable
@@ -51,7 +59,8 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
     - "logistic": $\log(1 + e^{-yz})$, for labels $\pm 1$.
     - "pseudo-huber": $\sqrt{1 + (z - y)^2} - 1$, quadratic near the label and linear far from it.
     - "log-cosh": $\log \cosh(z - y)$, likewise; all its derivatives are bounded by 1.
-    - "squared": $\frac12 (z - y)^2$, not Lipschitz: outside what the paper's theory covers.
+    - "squared": $(z - y)^2$, and "half-squared": $\frac12 (z - y)^2$, the name says which. Neither
+      is Lipschitz: outside what the paper's theory covers.
 
     Source: BL-5, arXiv:1910.01619 section 2; for "log-cosh" NB-36, arXiv:2206.03688.
 
@@ -155,7 +164,16 @@ _LOSSES = {
         ),
     ),
     "squared": PointwiseLoss(
-        *("squared", float("inf"), 1.0, 0.0, False),
+        *("squared", float("inf"), 2.0, 0.0, False),
+        (
+            lambda z, y: (z - y) ** 2,
+            lambda z, y: 2 * (z - y),
+            lambda z, y: 2 * jnp.ones_like(z - y),
+            lambda z, y: jnp.zeros_like(z - y),
+        ),
+    ),
+    "half-squared": PointwiseLoss(
+        *("half-squared", float("inf"), 1.0, 0.0, False),
         (
             lambda z, y: (z - y) ** 2 / 2,
             lambda z, y: z - y,

@@ -246,8 +246,8 @@ def test_theorem_4_has_the_papers_penalty_and_its_bounds_move_the_right_way():
     base = landscape_theory(
         opt=0.1, norm_star=(8 * math.pi) ** 0.25, epsilon=0.1, gamma=1.0, **sizes
     )
-    assert base.penalty == pytest.approx(5.7e-8, rel=0.01)  # BL-28
-    assert base.penalty == pytest.approx(0.3 / (8297.856 * (8 * math.pi) ** 2), rel=1e-12)
+    assert base.strength == pytest.approx(5.7e-8, rel=0.01)  # BL-28
+    assert base.strength == pytest.approx(0.3 / (8297.856 * (8 * math.pi) ** 2), rel=1e-12)
     assert base.risk == pytest.approx(0.3)
     assert base.norm == pytest.approx((8 * math.pi) ** 0.25 * 2 ** (1 / 8))
     # With growing width the localisation radius falls to that of the penalty alone.
@@ -255,7 +255,7 @@ def test_theorem_4_has_the_papers_penalty_and_its_bounds_move_the_right_way():
         opt=0.1, norm_star=(8 * math.pi) ** 0.25, epsilon=0.1, gamma=1.0, d=10, m=10**80
     )
     assert base.radius > wide.radius
-    assert wide.radius == pytest.approx(wide.penalty ** (-1 / 8), rel=0.01)
+    assert wide.radius == pytest.approx(wide.strength ** (-1 / 8), rel=0.01)
     zero = landscape_theory(opt=0, norm_star=1.0, epsilon=0.1, gamma=1.0, **sizes)
     assert zero.risk == 0.1
 
@@ -265,7 +265,7 @@ def test_the_constant_of_theorem_4_is_the_maximum_of_its_polynomial():
     p = np.linspace(8, 9, 100_001)
     value = (56 * p**3 - 5 * p**4).max()
     theory = landscape_theory(opt=0, norm_star=1.0, epsilon=1.0, gamma=1.0, d=1, m=1)
-    assert 1 / theory.penalty == pytest.approx(value, rel=1e-9)
+    assert 1 / theory.strength == pytest.approx(value, rel=1e-9)
 
 
 def test_orders_have_the_exponents_of_the_lemmas():

@@ -28,23 +28,23 @@ COLUMNS: tuple[str, ...] = (
 )
 
 
-def build(d, n, m, seed, unlabeled, **options):
+def build(d, n, m, seed, unlabelled, **options):
     keys = jax.random.split(jax.random.key(seed), 5)
     net, radius = TwoLayer(d, m, SIGMA, "sphere"), math.sqrt(d)
     params = net.init(key=keys[0])
     x, other = (ul.data.sphere(k, d, radius=radius, key=key)
-                for k, key in ((n, keys[1]), (unlabeled, keys[2])))  # fmt: skip
+                for k, key in ((n, keys[1]), (unlabelled, keys[2])))  # fmt: skip
     target = ul.data.target("linear-plus-square", beta=ul.data.sphere(1, d, key=keys[3])[0])
-    geometry = ul.escape.directions(net, params, x, 1, covariance="unlabeled", unlabeled=other)
+    geometry = ul.escape.directions(net, params, x, 1, covariance="unlabelled", unlabelled=other)
     return geometry, target, good_solution(geometry, target, key=keys[4], **options)
 
 
 @functools.cache
-def table_row(d, n, m, unlabeled, seeds):
+def table_row(d, n, m, unlabelled, seeds):
     """The means of NB-42's columns."""
     rows = []
     for seed in range(seeds):
-        _, _, best = build(d, n, m, seed, unlabeled, draws=1)
+        _, _, best = build(d, n, m, seed, unlabelled, draws=1)
         values = [
             best.low.mean_square, best.low.norm**2, best.mean_square, *best.penalties,
             best.linear_square_unsigned, best.linear_square, best.linear_square_mean,
@@ -69,11 +69,11 @@ TABLE = {
 FACTORS = (2.5, 1.08, 4.0, 4.0, 1.15, 4.0, 1.2, 1.15, 4.0, 1.7)
 
 
-def check_row(d, n, m, unlabeled, seeds):
-    measured = table_row(d, n, m, unlabeled, seeds)
+def check_row(d, n, m, unlabelled, seeds):
+    measured = table_row(d, n, m, unlabelled, seeds)
     names = [name for name in COLUMNS if name != "mean"]
     for name, recorded, factor in zip(names, TABLE[d, n, m], FACTORS, strict=True):
-        if name == "low" and unlabeled < 1500:  # the regression's error is that of its points
+        if name == "low" and unlabelled < 1500:  # the regression's error is that of its points
             assert measured[name] < 0.02
         elif name != "signed" or seeds > 1:
             assert recorded / factor < measured[name] < recorded * factor, name

@@ -48,7 +48,7 @@ def test_the_movement_lies_in_the_leading_directions_of_every_covariance():
     net, params, x = problem(5, 40, 100)
     for geometry in (
         ul.escape.directions(net, params, x[:40], 1),
-        ul.escape.directions(net, params, x[:40], 1, covariance="unlabeled", unlabeled=x[40:]),
+        ul.escape.directions(net, params, x[:40], 1, covariance="unlabelled", unlabelled=x[40:]),
         ul.escape.directions(net, params, x[:40], 1, covariance="exact"),
     ):
         fit = low_part(geometry, lambda z: z[:, 0])

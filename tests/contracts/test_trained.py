@@ -19,7 +19,7 @@ from unlazy.train import MeanLoss
 from .test_public_surface import PACKAGES
 
 NET = TwoLayer(2, 3, "tanh")
-LOSS = MeanLoss(NET, pointwise("squared"))
+LOSS = MeanLoss(NET, pointwise("half-squared"))
 RULE = optax.sgd(0.1)
 PARAMS = TwoLayerParams(W=jnp.arange(6.0).reshape(3, 2) / 3, a=jnp.array([1.0, -1.0, 0.5]))
 X = jnp.array([[1.0, 0.0], [0.5, 1.0], [-1.0, 0.3], [0.2, 0.9]])

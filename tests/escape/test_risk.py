@@ -104,13 +104,13 @@ def test_estimates_are_unbiased(problem, antithetic, per_example):
 def test_zero_is_a_stationary_point(problem):
     # BL-T9: measured 2e-19, to be below 1e-14.
     net, params, W, batch = problem
-    risk = RandomizedRisk(net, params, "logistic", penalty=1.0)
+    risk = RandomizedRisk(net, params, "logistic", strength=1.0)
     assert float(jnp.max(jnp.abs(jax.grad(risk.exact)(0 * W, batch)))) < 1e-14
 
 
 def test_the_penalty_is_added_once(problem):
     net, params, W, batch = problem
-    plain, with_penalty = (RandomizedRisk(net, params, "logistic", penalty=p) for p in (0, 0.01))
+    plain, with_penalty = (RandomizedRisk(net, params, "logistic", strength=p) for p in (0, 0.01))
     gap = with_penalty.exact(W, batch) - plain.exact(W, batch)
     np.testing.assert_allclose(gap, 0.01 * regularizer(W), rtol=1e-10)
 
@@ -183,8 +183,8 @@ def test_bad_input_is_refused(getkey):
         risk(params.W, (x, jnp.ones((N, 1))), getkey())
     with pytest.raises(ValueError, match=r"`delta` must move the hidden layer, of shape \(20, 4\)"):
         risk(jnp.ones((4, 20)), (x, jnp.ones(N)), getkey())
-    with pytest.raises(ValueError, match="`penalty` must be at least 0, got penalty=-1"):
-        RandomizedRisk(net, params, "logistic", penalty=-1)
+    with pytest.raises(ValueError, match="`strength` must be at least 0, got strength=-1"):
+        RandomizedRisk(net, params, "logistic", strength=-1)
     with pytest.raises(ValueError, match="`loss` must be a known name"):
         RandomizedRisk(net, params, "hinge")
     with pytest.raises(ValueError, match="`draws` must be an integer >= 1"):

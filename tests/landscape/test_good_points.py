@@ -23,18 +23,20 @@ EPSILON = 0.05
 
 
 @functools.cache
-def setting(m, d=6, n=80, unlabeled=400, seed=0, covariance="unlabeled"):
+def setting(m, d=6, n=80, unlabelled=400, seed=0, covariance="unlabelled"):
     """The problem of NB-36: a risk at the theory's strengths, and its good solution."""
     keys = jr.split(jr.key(seed), 5)
     net = TwoLayer(d, m, ul.activation("sigmoid", shift=1.5), "sphere")
     x, other = (ul.data.sphere(k, d, radius=math.sqrt(d), key=key)
-                for k, key in ((n, keys[0]), (unlabeled, keys[1])))  # fmt: skip
+                for k, key in ((n, keys[0]), (unlabelled, keys[1])))  # fmt: skip
     target = ul.data.target("linear-plus-square", beta=ul.data.sphere(1, d, key=keys[2])[0])
     params = net.init(key=keys[3])
     if covariance == "exact":
         geometry = ul.escape.directions(net, params, x, 1, covariance="exact")
     else:
-        geometry = ul.escape.directions(net, params, x, 1, covariance="unlabeled", unlabeled=other)
+        geometry = ul.escape.directions(
+            net, params, x, 1, covariance="unlabelled", unlabelled=other
+        )
     best = ul.construct.good_solution(geometry, target, key=keys[4])
     strengths = theory_strengths(m, d, 1, accuracy=EPSILON, r4=best.penalties[3])
     return RegularizedRisk.of(geometry, target(x), strengths=strengths), best
@@ -43,7 +45,7 @@ def setting(m, d=6, n=80, unlabeled=400, seed=0, covariance="unlabeled"):
 def small():
     """A risk in float64 of few parameters."""
     with jax.enable_x64(False):
-        risk, best = setting(8, d=4, n=12, unlabeled=30)
+        risk, best = setting(8, d=4, n=12, unlabelled=30)
     with jax.enable_x64(True):
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), risk), best
 
@@ -123,7 +125,7 @@ def test_the_other_terms_are_their_formulas(x64):
 
 
 def test_movements_that_would_broadcast_are_refused(no_shape_checker):
-    risk, best = setting(8, d=4, n=12, unlabeled=30)
+    risk, best = setting(8, d=4, n=12, unlabelled=30)
     W = jnp.zeros((8, 4))
     with pytest.raises(ValueError, match=r"`W_L` must have shape \(8, 4\), got W_L.shape=\(1, 4\)"):
         good_landscape(risk, W, best.dW, W[:1])
@@ -147,7 +149,7 @@ def test_directions_of_the_whole_sphere_need_draws():
 def test_the_saddle_test_uses_the_tolerances_of_the_theory():
     # NB-24: ||grad|| <= m^(-1/2), lambda_min >= -m^(-3/4).
     m = 8
-    risk, _ = setting(m, d=4, n=12, unlabeled=30)
+    risk, _ = setting(m, d=4, n=12, unlabelled=30)
     W = descended(risk, jnp.zeros((m, 4)), steps=200)
     certificate = certify_good(risk, W, key=jr.key(0))
     ends = extreme_eigenvalues(risk, W, key=jr.key(1))

@@ -25,12 +25,12 @@ def geometry(covariance):
         params = net.init(key=keys[0])
         x, other = (ul.data.sphere(n, D, radius=math.sqrt(D), key=key)
                     for n, key in ((N, keys[1]), (40, keys[2])))  # fmt: skip
-        if covariance != "unlabeled":
+        if covariance != "unlabelled":
             return ul.escape.directions(net, params, x, 1, covariance=covariance)
-        return ul.escape.directions(net, params, x, 1, covariance="unlabeled", unlabeled=other)
+        return ul.escape.directions(net, params, x, 1, covariance="unlabelled", unlabelled=other)
 
 
-def problem(covariance="unlabeled", **options):
+def problem(covariance="unlabelled", **options):
     """A risk in float64 with every penalty, a point and a direction."""
     keys = jr.split(jr.key(1), 3)
     with jax.enable_x64(True):
@@ -80,7 +80,7 @@ def test_the_gradient_is_the_difference_quotient(x64):
 
 
 @pytest.mark.parametrize(
-    ("covariance", "loss"), [("data", "squared"), ("unlabeled", "log-cosh"), ("exact", "log-cosh")]
+    ("covariance", "loss"), [("data", "squared"), ("unlabelled", "log-cosh"), ("exact", "log-cosh")]
 )
 def test_the_form_of_the_hessian_is_that_of_automatic_differentiation(covariance, loss, x64):
     # NB-17 to rounding, for all three projectors.
@@ -150,3 +150,27 @@ def test_wrong_labels_strengths_and_models_are_refused(no_shape_checker):
         RegularizedRisk.of(risk.geometry, risk.y, loss="logistic")
     with pytest.raises(ValueError, match="`accuracy` must be a positive number"):
         theory_strengths(4, 4, 1, accuracy=0)
+
+
+def test_squared_weighs_a_penalty_as_training_the_expansion_does(x64):
+    net = ul.nets.TwoLayer(3, 8, ul.activation("sigmoid", shift=1.5), init="sphere")
+    params = net.init(key=jr.key(0))
+    x = ul.data.sphere(10, 3, radius=2.0, key=jr.key(1))
+    y = x[:, 0] - x[:, 1] ** 2
+    geometry = ul.escape.directions(net, params, x, rank=4)
+    risk = RegularizedRisk.of(geometry, y, loss="squared", strengths=(0, 0, 5.0, 0))
+    W = jnp.zeros((8, 3))
+    for _ in range(3):
+        W = W - 0.1 * risk.gradient(W)
+    runs = ul.train.fit_expansion(
+        net,
+        jax.tree.map(lambda leaf: leaf[None], params),
+        ul.train.TrialData(x[None], y[None]),
+        settings=[ul.train.ExpansionSetting(lam3=5.0)],
+        rank=4,
+        learning_rate=0.1,
+        steps=3,
+        key=jr.key(2),
+    )
+    np.testing.assert_allclose(runs.W[0, 0], W, rtol=1e-10, atol=1e-14)
+    assert float(risk.data_term(W)) == pytest.approx(float(runs.train[0, 0, -1]), rel=1e-10)

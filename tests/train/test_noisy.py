@@ -156,7 +156,7 @@ def test_sgd_on_the_randomised_risk_fits_2_xor_through_its_quadratic_part():
     params = net.init(key=jr.key(0))
     start = 0.1 * m**-0.25 * jr.normal(jr.key(1), (m, d)) / math.sqrt(d)
     history = noisy_sgd(
-        RandomizedRisk(net, params, "logistic", penalty=1e-5),
+        RandomizedRisk(net, params, "logistic", strength=1e-5),
         start,
         (x, y),
         learning_rate=0.4 * math.sqrt(m),

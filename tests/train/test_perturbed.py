@@ -164,7 +164,7 @@ def test_it_escapes_on_the_randomised_risk_with_a_fresh_key_a_step():
     x = rng.choice([-1.0, 1.0], (n, d)).astype(np.float32)
     y = x[:, 0] * x[:, 1]
     net = TwoLayer(d, m, "relu3", "symmetric", init_scale=0.5)
-    risk = RandomizedRisk(net, net.init(key=jr.key(1)), "logistic", penalty=1e-5)
+    risk = RandomizedRisk(net, net.init(key=jr.key(1)), "logistic", strength=1e-5)
     history = perturbed_gradient_descent(
         risk,
         jnp.zeros((m, d)),

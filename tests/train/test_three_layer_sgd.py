@@ -209,7 +209,7 @@ def test_a_run_is_a_function_of_its_key_and_tells_its_progress(getkey):
 
 def test_divergence_is_told_and_the_last_finite_round_returned(getkey):
     net, params, data = small(getkey)
-    options = {"rounds": 40, "inner_steps": 2, "loss": "squared", "key": jr.key(0)}
+    options = {"rounds": 40, "inner_steps": 2, "loss": "half-squared", "key": jr.key(0)}
     with pytest.warns(UnlazyWarning, match="training diverged"):
         run = three_layer_sgd(net, params, data, learning_rate=3.0, **options)
     assert run.outcome == "diverged"
@@ -220,7 +220,7 @@ def test_divergence_is_told_and_the_last_finite_round_returned(getkey):
 
 def test_divergence_in_the_first_round_returns_the_start(getkey):
     net, params, data = small(getkey)
-    options = {"rounds": 3, "inner_steps": 2, "loss": "squared", "key": jr.key(0)}
+    options = {"rounds": 3, "inner_steps": 2, "loss": "half-squared", "key": jr.key(0)}
     with pytest.warns(UnlazyWarning, match=r"round 1: training diverged. The result is the start"):
         run = three_layer_sgd(net, params, data, learning_rate=1e30, **options)
     assert run.outcome == "diverged"

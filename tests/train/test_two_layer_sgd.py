@@ -102,7 +102,7 @@ def test_divergence_is_told_and_leaves_finite_parameters(getkey):
             net,
             params,
             (x, y),
-            loss="squared",
+            loss="half-squared",
             learning_rate=1e4,
             steps=500,
             iterate="last",

@@ -103,7 +103,7 @@ def generalization_diagnostic(
         W: the movement.
         x: training inputs.
         train_loss: $\hat L$, of f.
-        r1: $R_1$ at `W`, as `escape.Directions` has it, with covariance="unlabeled" or "exact".
+        r1: $R_1$ at `W`, as `escape.Directions` has it, with covariance="unlabelled" or "exact".
         r2: $R_2$ at `W`.
         r3: $R_3$ at `W`.
         rank: $n_k$, the number of good directions.

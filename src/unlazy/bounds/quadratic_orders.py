@@ -15,7 +15,7 @@ against itself; sharp in the last form of `landscape.curvature_bound`."""
 class LandscapeTheory(eqx.Module):
     """What Theorem 4 promises of second-order stationary points, for its own penalty."""
 
-    penalty: float  # lambda
+    strength: float  # lambda, of the penalty
     risk: float  # the regularised risk is at most this
     norm: float  # ||W||_{2,4} is at most of this order: the constant C' is set to 1
     radius: float  # B_{w,0}, where stationary points lie: order only
@@ -65,7 +65,7 @@ def landscape_theory(
         >>> star = (8 * math.pi) ** 0.25
         >>> theory = landscape_theory(
         ...     opt=0.1, norm_star=star, epsilon=0.1, gamma=1.0, d=10, m=10**6)
-        >>> print(f"{theory.penalty:.2g} {theory.risk:.2g}")
+        >>> print(f"{theory.strength:.2g} {theory.risk:.2g}")
         5.7e-08 0.3
     """
     if opt != 0:
@@ -77,7 +77,7 @@ def landscape_theory(
     lam = slack / (REGULARIZER_CONSTANT * float(norm_star) ** 8)
     growth = 1 + (2 * float(opt) + float(epsilon)) / slack
     return LandscapeTheory(
-        penalty=lam,
+        strength=lam,
         risk=(1 + float(gamma)) * float(opt) + float(epsilon),
         norm=float(norm_star) * growth ** (1 / 8),
         radius=_localisation(lam, d, m, float(radius)),

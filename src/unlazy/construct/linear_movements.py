@@ -54,8 +54,8 @@ def low_part(
     Source: NB-41 and NB-7, arXiv:2206.03688 Lemma 2, reconstructed.
 
     Args:
-        geometry: of `escape.directions`; with covariance="unlabeled" the regression is on the
-            unlabeled points, of which twenty times the rank serve well.
+        geometry: of `escape.directions`; with covariance="unlabelled" the regression is on the
+            unlabelled points, of which twenty times the rank serve well.
         target: $f_k$, such as the `low` of `data.target("linear-plus-square", ...)`.
         x: points where the error is measured; None for the training inputs of the geometry.
 

@@ -45,7 +45,7 @@ class RandomizedRisk:
         antithetic: whether to draw in pairs.
         per_example: whether each sample gets signs of its own; also unbiased, with less noise from
             the signs, at the same cost for a `TwoLayer`.
-        penalty: $\lambda$.
+        strength: $\lambda$, of the penalty.
         where: from `delta` to its hidden arrays, for models other than `TwoLayer`; see `flip`.
 
     Example:
@@ -63,15 +63,15 @@ class RandomizedRisk:
     draws: int = 1
     antithetic: bool = True
     per_example: bool = False
-    penalty: int | float = 0.0
+    strength: int | float = 0.0
     where: Where | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_count(self.draws, "draws")
-        check_finite(self.penalty, "penalty")
-        if self.penalty < 0:
-            raise ValueError(f"`penalty` must be at least 0, got penalty={self.penalty}.")
+        check_finite(self.strength, "strength")
+        if self.strength < 0:
+            raise ValueError(f"`strength` must be at least 0, got strength={self.strength}.")
         pointwise(self.loss)
 
     def __call__(self, delta: Any, batch: tuple[Any, Any], key: PRNGKeyArray) -> Float[Array, ""]:
@@ -120,4 +120,4 @@ class RandomizedRisk:
 
     def _regularization(self, delta: Any) -> Float[Array, ""]:
         rows = hidden_rows(delta, self.where)
-        return self.penalty * regularizer(rows) if self.penalty else jnp.zeros((), rows.dtype)
+        return self.strength * regularizer(rows) if self.strength else jnp.zeros((), rows.dtype)

@@ -39,7 +39,7 @@ class RegularizedRisk(eqx.Module):
         >>> geometry = ul.escape.directions(net, params, x, degree=1)
         >>> risk = RegularizedRisk.of(geometry, x[:, 0], loss="squared", strengths=(0, 0, 10, 0))
         >>> W = jnp.zeros((20, 4))
-        >>> bool(risk(W) == jnp.mean(x[:, 0] ** 2) / 2)
+        >>> bool(risk(W) == jnp.mean(x[:, 0] ** 2))
         True
     """
 
@@ -65,7 +65,8 @@ class RegularizedRisk(eqx.Module):
         Args:
             geometry: of `escape.directions`, with the network, its start and the inputs.
             y: labels of these inputs.
-            loss: a name for `losses.pointwise`, or a loss. "squared" has a factor 1/2.
+            loss: a name for `losses.pointwise`, or a loss. "squared" has no factor 1/2, as in
+                `train.fit_expansion`.
             strengths: $\lambda_1$ to $\lambda_4$, none negative; see `theory_strengths`.
             network: whether the network itself is meant, not its expansion.
         """

@@ -89,13 +89,13 @@ def test_the_gradient_of_r3_is_the_one_written_out(x64, getkey):
     assert float(geometry.r4(W)) == float(regularizer(W))
 
 
-def test_r3_through_unlabeled_points_and_its_gradient(x64, getkey):
+def test_r3_through_unlabelled_points_and_its_gradient(x64, getkey):
     # NB-31 at d = 5, m = 20, n = 15, N = 40, with the two-part gradient of NB-15.
     d, n, N, rank = 5, 15, 40, 6
     net, params, x, W = problem(d, 20, n, key=getkey())
     Xu = ul.data.sphere(N, d, radius=d**0.5, key=getkey())
-    geometry = directions(net, params, x, degree=1, covariance="unlabeled", unlabeled=Xu)
-    assert geometry.covariance == "unlabeled"
+    geometry = directions(net, params, x, degree=1, covariance="unlabelled", unlabelled=Xu)
+    assert geometry.covariance == "unlabelled"
     Phi, Phi_u, w = features(net, params, x), features(net, params, Xu), np.ravel(W)
     V = leading(Phi_u, rank)
     e = Phi @ (w - V @ (V.T @ w))
@@ -181,7 +181,7 @@ def test_top_eigenfunctions_are_of_low_degree(x64, getkey):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("many", [400, 1600])
-def test_unlabeled_points_find_the_exact_subspace(many, x64, getkey):
+def test_unlabelled_points_find_the_exact_subspace(many, x64, getkey):
     # NB-35 at its size: 0.821, 0.950, 0.984, 0.980, 0.997 for N = 50, 100, 200, 400, 1600.
     d, m, rank = 8, 120, 9
     net, params, x, _ = problem(d, m, 30, key=getkey())
@@ -189,7 +189,7 @@ def test_unlabeled_points_find_the_exact_subspace(many, x64, getkey):
     cosines = []
     for N in (50, many):
         Xu = ul.data.sphere(N, d, radius=d**0.5, key=getkey())
-        sample = directions(net, params, x, degree=1, covariance="unlabeled", unlabeled=Xu)
+        sample = directions(net, params, x, degree=1, covariance="unlabelled", unlabelled=Xu)
         assert isinstance(sample.projector, SampleProjector)
         # An orthonormal basis of the subspace of the sample, in twin coordinates.
         basis = jax.vmap(sample.projector.movement)(jnp.diag(jnp.sqrt(sample.projector.squares)))
@@ -202,13 +202,13 @@ def test_unlabeled_points_find_the_exact_subspace(many, x64, getkey):
 
 @pytest.mark.parametrize(
     "covariance",
-    ["exact", *(pytest.param(c, marks=pytest.mark.slow) for c in ("data", "unlabeled"))],
+    ["exact", *(pytest.param(c, marks=pytest.mark.slow) for c in ("data", "unlabelled"))],
 )
 def test_the_regularisers_drop_into_a_compiled_float32_loss(covariance, getkey):
     net, params, x, W = problem(6, 40, 50, key=getkey())
     options: dict[str, Any] = {"degree": 1, "covariance": covariance}
-    if covariance == "unlabeled":
-        options["unlabeled"] = ul.data.sphere(140, 6, radius=6**0.5, key=getkey())
+    if covariance == "unlabelled":
+        options["unlabelled"] = ul.data.sphere(140, 6, radius=6**0.5, key=getkey())
     geometry = directions(net, params, x, **options)
     with jax.enable_x64(True):
         wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), (params, W))
@@ -285,16 +285,16 @@ def test_bad_input_is_named(getkey, no_shape_checker):
         directions(net, params, x, degree=-1)
     with pytest.raises(ValueError, match=r"`x` must have more rows .* 6, got 6: .* identically 0"):
         directions(net, params, x[:6], degree=1)
-    with pytest.raises(ValueError, match=r"`unlabeled` must have more rows .* got 5"):
-        directions(net, params, x, degree=1, covariance="unlabeled", unlabeled=x[:5])
+    with pytest.raises(ValueError, match=r"`unlabelled` must have more rows .* got 5"):
+        directions(net, params, x, degree=1, covariance="unlabelled", unlabelled=x[:5])
     with pytest.raises(ValueError, match="`x` must lie on a sphere for the exact covariance"):
         directions(net, params, x * jnp.linspace(1, 2, 30)[:, None], degree=1, covariance="exact")
     with pytest.raises(ValueError, match=r"got none of degree 1, .* Shift it by \+1"):
         directions(TwoLayer(5, 8, "sigmoid", init="sphere"), params, x, degree=1)
-    with pytest.raises(ValueError, match="`unlabeled` must be points for covariance='unlabeled'"):
-        directions(net, params, x, degree=1, covariance="unlabeled")
-    with pytest.raises(ValueError, match="`unlabeled` must be points for covariance='unlabeled'"):
-        directions(net, params, x, degree=1, unlabeled=x)
+    with pytest.raises(ValueError, match="`unlabelled` must be points for covariance='unlabelled'"):
+        directions(net, params, x, degree=1, covariance="unlabelled")
+    with pytest.raises(ValueError, match="`unlabelled` must be points for covariance='unlabelled'"):
+        directions(net, params, x, degree=1, unlabelled=x)
     with pytest.raises(ValueError, match="Did you mean 'exact'"):
         directions(net, params, x, degree=1, covariance="exactly")  # pyright: ignore[reportArgumentType]  # on purpose
     with pytest.raises(ValueError, match="`rank` must be None where `degree` sets it"):

@@ -202,7 +202,9 @@ def test_a_good_pseudo_network_is_a_direction_of_negative_curvature():
     resid = net(params, x) - y
     star, G = fitted_pseudo_network(net, params, x, -resid)
     assert float(jnp.mean((G + resid) ** 2)) < 0.1 * float(jnp.mean(resid**2))
-    objective = ThreeLayerObjective(net, loss="squared", sigma_w=0, sigma_v=0, lam_w=0, lam_v=0)
+    objective = ThreeLayerObjective(
+        net, loss="half-squared", sigma_w=0, sigma_v=0, lam_w=0, lam_v=0
+    )
     zero = Movement(jnp.zeros_like(params.W), jnp.zeros_like(params.V))
     base = objective.data_loss(params, (x, y), 1.0)
 

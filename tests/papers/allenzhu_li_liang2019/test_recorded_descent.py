@@ -66,7 +66,9 @@ def measured(seed):
         return terms.cross_V + terms.cross_W
 
     half = jnp.mean(jnp.sum(jax.jacrev(cross)(jnp.ones(M)) ** 2, axis=1)) / 2
-    objective = ThreeLayerObjective(net, loss="squared", sigma_w=0, sigma_v=0, lam_w=0, lam_v=0)
+    objective = ThreeLayerObjective(
+        net, loss="half-squared", sigma_w=0, sigma_v=0, lam_w=0, lam_v=0
+    )
     still = Draw(jnp.zeros_like(params.W), jnp.zeros_like(params.V), jnp.ones(M))
     base = objective.data_loss(params, (x, y), 1.0)
 

@@ -202,7 +202,7 @@ def trained():
     key_x, key_test, key_W, key_0, key_s = jr.split(jr.key(1), 5)
     x, x_test = data.cube(n, d, key=key_x), data.cube(2000, d, key=key_test)
     net = TwoLayer(d, m, activation="relu3", init="symmetric", init_scale=d**-0.5)
-    risk = escape.RandomizedRisk(net, net.init(key=key_W), "logistic", penalty=1e-5)
+    risk = escape.RandomizedRisk(net, net.init(key=key_W), "logistic", strength=1e-5)
     batch = (x, x[:, 0] * x[:, 1])
     start = 0.1 * m**-0.25 * jr.normal(key_0, (m, d)) / math.sqrt(d)
 

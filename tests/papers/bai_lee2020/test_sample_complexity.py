@@ -64,7 +64,7 @@ def test_ridge_regression_on_the_first_samples_is_that_without_the_others(gram):
 def test_newton_on_the_squared_loss_is_ridge_regression(gram):
     lanes = jnp.array([12, 30]), jnp.array([0.1, 1e-3])
     expected = ridge_outputs(gram, *lanes)
-    found = loss_outputs(gram, *lanes, pointwise("squared"))
+    found = loss_outputs(gram, *lanes, pointwise("half-squared"))
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 

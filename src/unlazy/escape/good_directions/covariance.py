@@ -149,7 +149,7 @@ def sphere_covariance(
         raise ValueError(
             "`params` must have hidden weights of one norm for the exact covariance, got norms "
             f"from {norms.min():.4g} to {norms.max():.4g}. Use init='sphere', or "
-            "covariance='unlabeled'."
+            "covariance='unlabelled'."
         )
     if radius is not None:
         check_positive(radius, "radius")
@@ -177,7 +177,7 @@ def _profile(sigma: Activation, d: int, scale: float) -> tuple[tuple[float, ...]
         raise ValueError(
             "`net.activation` must be smooth for the exact covariance, got one whose expansion in "
             f"{d} dimensions does not end by degree {_MOST_DEGREES}: {sigma.name}. "
-            "Use covariance='unlabeled'."
+            "Use covariance='unlabelled'."
         )
 
     rho = chebyshev.chebpts1(degree + 3)

@@ -29,8 +29,8 @@ from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.checking import check_owner, check_rows
 from unlazy.special import generic_shift, harmonic_count
 
-Covariance = Literal["data", "unlabeled", "exact"]
-_COVARIANCES = ("data", "unlabeled", "exact")
+Covariance = Literal["data", "unlabelled", "exact"]
+_COVARIANCES = ("data", "unlabelled", "exact")
 Inputs = Float[Array | np.ndarray, "n d"]
 Movement = Float[Array | np.ndarray, "m d"]
 
@@ -45,7 +45,7 @@ class Directions(eqx.Module):
     R_3 = \frac1n \sum_i f_L(x_i; P_{>k} W)^2, \qquad R_4 = \|W\|_{2,4}^8.$$
 
     Which covariance the projectors are of, and what the expectation in R1 and R2 is over, is said
-    by `covariance`: "data", the points x themselves (then R1 = R3); "unlabeled", other points;
+    by `covariance`: "data", the points x themselves (then R1 = R3); "unlabelled", other points;
     "exact", the uniform law on the sphere. R3 is always over x, and differs with the projector. All
     are functions of the movement that JAX compiles and differentiates, in the dtype of the
     movement; the eigenvectors are computed in float64.
@@ -127,7 +127,7 @@ def directions(
     *,
     rank: int | None = None,
     covariance: Covariance = "data",
-    unlabeled: Float[Array | np.ndarray, "q d"] | None = None,
+    unlabelled: Float[Array | np.ndarray, "q d"] | None = None,
 ) -> Directions:
     r"""Which movements of the hidden layer learn, and which overfit.
 
@@ -146,9 +146,9 @@ def directions(
             uniform on a sphere.
         rank: how many leading directions, instead of `degree`, for inputs of any law. With neither,
             the largest gap of the spectrum decides.
-        covariance: whose eigenvectors. "data": of x, what the paper's Figure 1 uses. "unlabeled":
+        covariance: whose eigenvectors. "data": of x, what the paper's Figure 1 uses. "unlabelled":
             of other points. "exact": of the uniform law on the sphere of the inputs.
-        unlabeled: these other points; twenty times the rank is a good number.
+        unlabelled: these other points; twenty times the rank is a good number.
 
     Raises:
         ValueError: `degree` is negative; there are no more points than directions, where R3 would
@@ -165,10 +165,10 @@ def directions(
         >>> geometry.rank, bool(abs(geometry.r3(geometry.low(W))) < 1e-9)
         (6, True)
     """
-    _check(net, params, x, covariance, unlabeled)
+    _check(net, params, x, covariance, unlabelled)
     rank = _rank(net, params, x, degree, rank)
-    sample = x if unlabeled is None else unlabeled
-    name = "x" if unlabeled is None else "unlabeled"
+    sample = x if unlabelled is None else unlabelled
+    name = "x" if unlabelled is None else "unlabelled"
     if covariance != "exact":
         _check_points(1 if rank is None else rank, len(sample), name)
     folding = Fold(are_twins(params))
@@ -180,16 +180,16 @@ def directions(
     if rank is None:
         rank = spectral_gap(spectrum)
     squares, U = leading(found, rank)
-    own = term if unlabeled is None else LinearTerm.at(net, params, unlabeled, folding)
+    own = term if unlabelled is None else LinearTerm.at(net, params, unlabelled, folding)
     projector = SampleProjector(own, np.asarray(U), squares)
-    carry = _carry(net, params, x, unlabeled, projector)
+    carry = _carry(net, params, x, unlabelled, projector)
     return Directions(term, projector, carry, spectrum, net, params, covariance, rank, degree)
 
 
-def _carry(net, params, x, unlabeled, projector: SampleProjector) -> Float64[np.ndarray, "n r"]:
-    if unlabeled is None:
+def _carry(net, params, x, unlabelled, projector: SampleProjector) -> Float64[np.ndarray, "n r"]:
+    if unlabelled is None:
         return projector.U  # K U / s^2 is U on the sample itself
-    K = np.asarray(taylor_kernel(net, params, x, unlabeled, order=1))
+    K = np.asarray(taylor_kernel(net, params, x, unlabelled, order=1))
     return K @ (projector.U / projector.squares)
 
 
@@ -246,20 +246,20 @@ def _check_shift(net: TwoLayer, params: TwoLayerParams, x: Inputs, degree: int) 
     )
 
 
-def _check(net, params, x, covariance: str, unlabeled: Any) -> None:
+def _check(net, params, x, covariance: str, unlabelled: Any) -> None:
     check_name(covariance, _COVARIANCES, "covariance")
     check_owner(params, {"W": (net.width, net.inputs), "a": (net.width,)})
     check_finite(params.W, "params.W")
     check_finite(params.a, "params.a")
-    points = {"x": x} if unlabeled is None else {"x": x, "unlabeled": unlabeled}
+    points = {"x": x} if unlabelled is None else {"x": x, "unlabelled": unlabelled}
     for name, rows in points.items():
         check_inputs(rows, name, allow_zero_rows=True)
         check_rows(jnp.asarray(rows), net.inputs)
-    if (covariance == "unlabeled") != (unlabeled is not None):
+    if (covariance == "unlabelled") != (unlabelled is not None):
         raise ValueError(
-            "`unlabeled` must be points for covariance='unlabeled' and None for others, got "
-            f"covariance={covariance!r} and unlabeled "
-            f"{'None' if unlabeled is None else 'of shape ' + str(np.shape(unlabeled))}."
+            "`unlabelled` must be points for covariance='unlabelled' and None for others, got "
+            f"covariance={covariance!r} and unlabelled "
+            f"{'None' if unlabelled is None else 'of shape ' + str(np.shape(unlabelled))}."
         )
 
 
@@ -279,6 +279,6 @@ def _radius(x: Inputs, name: str) -> float:
     if norms.max() - norms.min() > 1e-4 * norms.max():
         raise ValueError(
             f"`{name}` must lie on a sphere for the exact covariance, got norms from "
-            f"{norms.min():.4g} to {norms.max():.4g}. Use covariance='data' or 'unlabeled'."
+            f"{norms.min():.4g} to {norms.max():.4g}. Use covariance='data' or 'unlabelled'."
         )
     return float(norms.mean())

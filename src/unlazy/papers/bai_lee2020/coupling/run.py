@@ -148,7 +148,7 @@ class _SignedRisk:
 
     def __call__(self, W: Float[Array, "m d"], problem: Any, key: PRNGKeyArray) -> Array:
         params, batch = problem
-        risk = escape.RandomizedRisk(self.net, params, "logistic", penalty=self.penalty)
+        risk = escape.RandomizedRisk(self.net, params, "logistic", strength=self.penalty)
         return risk(W, batch, key)
 
 
