@@ -65,7 +65,8 @@ def test_smooth_losses_and_activations_made_of_choices_have_no_kink():
     x, y = jr.normal(jr.key(1), (9, 2)), jnp.where(jnp.arange(9) % 2 == 0, 1.0, -1.0)
 
     def loss(w):
-        return sum(jnp.sum(ell(sigma(x @ w), y)) for ell in ells for sigma in sigmas)
+        parts = [jnp.sum(ell(sigma(x @ w), y)) for ell in ells for sigma in sigmas]
+        return jnp.sum(jnp.stack(parts))
 
     for point in (jnp.zeros(2), jnp.full(2, 0.3)):
         with float64_scope():

@@ -44,6 +44,11 @@ def check_loss_call(loss: Any, data: Any, *, stochastic: bool = False) -> None:
         )
 
 
+def needs_data(loss: Any) -> bool:
+    """Whether a loss cannot be called with the parameters alone."""
+    return _takes(loss, "params") is False
+
+
 def _takes(loss: Any, *arguments: Any) -> bool | None:
     """Whether a function can be called so; None where it does not say, as compiled ones."""
     try:

@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_finite, check_key
-from unlazy.landscape.loss_calls import Loss, LossProgram, check_loss_call, loss_program
+from unlazy.landscape.loss_calls import Loss, LossProgram, check_loss_call, loss_program, needs_data
 from unlazy.nets.partition import Trained, partition
 from unlazy.train.batches import Batches, count_rows, next_batch, start_batches
 from unlazy.train.history import History
@@ -110,7 +110,7 @@ def fit(
         [2.5       0.625     0.15625   0.0390625]
     """
     check_loss_call(loss, data)
-    if data is not None or batch_size is not None:
+    if data is not None or batch_size is not None or needs_data(loss):
         count_rows(data)
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")

@@ -216,7 +216,7 @@ def perturbed_gradient_descent(
 
 
 def _constants(
-    rule: Perturbation, learning_rate: Any, momentum: Any, data: tuple, key: PRNGKeyArray
+    rule: Perturbation, learning_rate: Any, momentum: Any, held: tuple[Any, list], key: PRNGKeyArray
 ) -> _Data:
     rate, momentum, radius, threshold, decrease = (
         jnp.asarray(value, float)
@@ -226,7 +226,8 @@ def _constants(
         )
     )
     patience = jnp.asarray(rule.patience)
-    return _Data(*data, key, rate, momentum, radius, threshold, patience, decrease)
+    data, arrays = held
+    return _Data(data, arrays, key, rate, momentum, radius, threshold, patience, decrease)
 
 
 class _AtKey(eqx.Module):

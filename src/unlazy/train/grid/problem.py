@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
-from unlazy.landscape.loss_calls import Loss, loss_program
+from unlazy.landscape.loss_calls import Loss, loss_program, needs_data
 from unlazy.nets.partition import Trained
 from unlazy.train.grid.checking import check_arrays, check_start, representable, samples_of
 from unlazy.train.grid.chunks import Tiling, tile
@@ -96,7 +96,7 @@ class Problem:
     def _flat(self, name: str, data: Any, seeds: int) -> tuple[Any, tuple, list[Any], int]:
         """The structure, the axes and the arrays of a set, and its number of samples."""
         label = "data" if name == "train" else f"evaluate[{name!r}]"
-        if data is None:  # of a loss of the parameters alone
+        if data is None and self.data is None and not needs_data(self.loss):
             return jax.tree.structure(None), (), [], 1
         leaves, structure = jax.tree.flatten(data)
         check_arrays(leaves, label)
