@@ -70,6 +70,6 @@ PRESETS = {
         _paper(),
         about="d = 30, m = 20 to 5000, N = 500 and 1000, 800 epochs, 156 lanes (fewer for the "
         "largest 3layer), 3 seeds",
-        takes="7 and a half minutes on one H200 GPU",
+        takes="7 minutes on one H200 GPU",
     ),
 }
