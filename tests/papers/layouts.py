@@ -13,19 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.experiments import Cell, CellResult
-from unlazy.papers.allenzhu_li2019 import certificates, figure4
-from unlazy.papers.allenzhu_li2019 import figure2 as resnet_figure2
-from unlazy.papers.allenzhu_li2019 import figure3 as resnet_figure3
-from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS
+from unlazy.papers.allenzhu_li2019.certificates import config as certificates
+from unlazy.papers.allenzhu_li2019.figure2 import config as resnet_figure2
+from unlazy.papers.allenzhu_li2019.figure3 import config as resnet_figure3
+from unlazy.papers.allenzhu_li2019.figure4 import config as figure4
 from unlazy.papers.allenzhu_li2019.linear_models import LIMITS
-from unlazy.papers.allenzhu_li_liang2019 import figure3 as penalty_figure
 from unlazy.papers.allenzhu_li_liang2019.comparison.config import Point
-from unlazy.papers.arora2019 import figure1 as speed_figure
-from unlazy.papers.arora2019 import figure2 as label_figure
-from unlazy.papers.bai_lee2020 import coupling, extraction, landscape, sample_complexity
-from unlazy.papers.nichani2022 import appendix_g
-from unlazy.papers.nichani2022 import figure1 as penalties
-from unlazy.papers.nichani2022 import figure2 as samples_figure
+from unlazy.papers.allenzhu_li_liang2019.figure3 import config as penalty_figure
+from unlazy.papers.arora2019.figure1 import config as speed_figure
+from unlazy.papers.arora2019.figure2 import config as label_figure
+from unlazy.papers.bai_lee2020.coupling import config as coupling
+from unlazy.papers.bai_lee2020.extraction import config as extraction
+from unlazy.papers.bai_lee2020.landscape import config as landscape
+from unlazy.papers.bai_lee2020.sample_complexity import config as sample_complexity
+from unlazy.papers.nichani2022.appendix_g import config as appendix_g
+from unlazy.papers.nichani2022.figure1 import config as penalties
+from unlazy.papers.nichani2022.figure2 import config as samples_figure
 
 Draw = Callable[[tuple[int, ...]], np.ndarray]
 
@@ -104,7 +107,7 @@ def _lanes(solvers: list[str], rates, decays, seeds, **further: Any) -> Layout:
 
 
 def _spectrum(config, seed: int) -> Layout:
-    projections = tuple(f"projection_{kind}" for kind in speed_figure.config.LABELS)
+    projections = tuple(f"projection_{kind}" for kind in speed_figure.LABELS)
     keys = {"index": np.arange(1, config.problem.n + 1)}
     return Layout(keys, ("eigenvalue", *projections), arrays={"label_complexity": (3,)})
 
@@ -172,12 +175,13 @@ def _descents(config, seed: int) -> Layout:
         *("slack", "dense_curvature", "lanczos_curvature"),
     )
     curves = dict.fromkeys(("step", "loss", "plain_step", "plain_loss"), (7,))
+    shapes: dict[str, tuple[int, ...]] = {**dict.fromkeys(scalars, ()), **curves}
     return Layout(
         {"random": np.arange(runs) >= config.kicked},
         measured,
         counts=("steps", "kicks"),
         flags=("arrived",),
-        arrays=dict.fromkeys(scalars, ()) | curves,
+        arrays=shapes,
         open_ended=True,
     )
 
@@ -206,7 +210,7 @@ def _sample_sizes(config, seed: int) -> Layout:
 
 def _baselines(config, seed: int) -> Layout:
     trials = range(seed, seed + config.trials)
-    keys = _product(seed=trials, setting=list(appendix_g.config.SETTINGS))
+    keys = _product(seed=trials, setting=list(appendix_g.SETTINGS))
     return Layout(keys, ("train", "test", "r1", "r3"))
 
 
@@ -235,7 +239,7 @@ def _penalty(config, seed: int) -> Layout:
 
 def _resnet_training(config, seed: int) -> Layout:
     seeds = range(seed, seed + config.seeds)
-    solvers = ["sgd"] if config.method not in KERNELS else ["sgd", "ridge"]
+    solvers = ["sgd"] if config.method not in resnet_figure2.KERNELS else ["sgd", "ridge"]
     if config.grid is None:
         return _lanes(["ridge"], (np.nan,), (0.1,), seeds)
     return _lanes(solvers, config.grid.rates, config.grid.decays, seeds)
@@ -276,27 +280,27 @@ def _remark(config, seed: int) -> Layout:
 
 
 _LAYOUTS: dict[type, Callable[[Any, int], Layout]] = {
-    speed_figure.config.Spectrum: _spectrum,
-    speed_figure.config.Training: _speed_training,
-    label_figure.config.InfiniteWidth: _infinite_width,
-    label_figure.config.Trained: _label_training,
-    coupling.config.Parts: _parts,
-    coupling.config.Trained: _signed,
-    extraction.config.Extraction: _extraction,
-    landscape.config.Descents: _descents,
-    sample_complexity.config.Task: _task,
-    penalties.config.Descents: _strengths,
-    samples_figure.config.Sweep: _sample_sizes,
-    appendix_g.config.Baselines: _baselines,
-    appendix_g.config.Courses: _courses,
+    speed_figure.Spectrum: _spectrum,
+    speed_figure.Training: _speed_training,
+    label_figure.InfiniteWidth: _infinite_width,
+    label_figure.Trained: _label_training,
+    coupling.Parts: _parts,
+    coupling.Trained: _signed,
+    extraction.Extraction: _extraction,
+    landscape.Descents: _descents,
+    sample_complexity.Task: _task,
+    penalties.Descents: _strengths,
+    samples_figure.Sweep: _sample_sizes,
+    appendix_g.Baselines: _baselines,
+    appendix_g.Courses: _courses,
     Point: _point,
-    penalty_figure.config.Training: _penalty,
-    resnet_figure2.config.Training: _resnet_training,
-    resnet_figure2.config.Coupled: _coupled_outputs,
-    resnet_figure2.config.Limits: _limits,
-    resnet_figure3.config.Sweep: _betas,
-    figure4.config.Training: _parity_training,
-    figure4.config.HandBuilt: _parity_training,
-    certificates.config.Sweep: _certified,
-    certificates.config.Remark: _remark,
+    penalty_figure.Training: _penalty,
+    resnet_figure2.Training: _resnet_training,
+    resnet_figure2.Coupled: _coupled_outputs,
+    resnet_figure2.Limits: _limits,
+    resnet_figure3.Sweep: _betas,
+    figure4.Training: _parity_training,
+    figure4.HandBuilt: _parity_training,
+    certificates.Sweep: _certified,
+    certificates.Remark: _remark,
 }
