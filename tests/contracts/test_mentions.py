@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every name that the documents, docstrings and errors mention can be reached as written."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import unlazy as ul
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCE = Path(ul.__file__).parent
+ROOMS = "|".join(sorted(set(ul.__all__) - {"Activation", "activation", "polynomial"}))
+# As `ul.room.name`; as `room.name` in backquotes; as advice, "Use room.name" or "Call room.name".
+FULL = re.compile(r"\bul\.([A-Za-z_]+(?:\.[A-Za-z_]\w*)*)")
+SHORT = re.compile(
+    rf"(?:`|\b(?:[Cc]all|[Uu]se|[Pp]ass) )((?:{ROOMS})\.[A-Za-z_][\w.]*\w)(?:`|\(|\.)"
+)
+
+
+def strings(path: Path) -> str:
+    """The text of all strings of a source file: docstrings and messages."""
+    tree = ast.parse(path.read_text())
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def is_reachable(name: str) -> bool:
+    """Whether `ul.<name>` resolves, as far as it consists of rooms, classes and functions."""
+    value = ul
+    for part in name.split("."):
+        fields = getattr(value, "__dataclass_fields__", {})
+        if part in fields or not hasattr(value, part):
+            return part in fields
+        value = getattr(value, part)
+    return True
+
+
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+
+
+@pytest.mark.parametrize("room", re.findall(r"^::: unlazy\.(\w+)", REFERENCE, re.MULTILINE))
+def test_every_room_of_the_reference_is_reachable(room):
+    assert getattr(ul, room).__name__ == f"unlazy.{room}"
+    assert room in ul.__all__
+    assert room in dir(ul)
+
+
+def test_every_name_in_the_documents_is_reachable():
+    missing = {
+        (page.name, name)
+        for page in PAGES
+        for name in FULL.findall(page.read_text())
+        if not is_reachable(name)
+    }
+    assert not missing
+
+
+def test_every_name_in_docstrings_and_messages_is_reachable():
+    texts = {path: strings(path) for path in SOURCE.rglob("*.py")}
+    missing = {
+        (str(path.relative_to(SOURCE)), name)
+        for path, text in texts.items()
+        for pattern in (FULL, SHORT)
+        for name in pattern.findall(text)
+        if not is_reachable(name)
+    }
+    assert not missing
+
+
+def test_dir_and_all_are_true():
+    for name in dir(ul):
+        assert getattr(ul, name) is not None
+    assert set(ul.__all__) <= set(dir(ul))
+    assert list(ul.__all__) == sorted(ul.__all__)
