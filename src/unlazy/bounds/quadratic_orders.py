@@ -94,7 +94,7 @@ def landscape_width(
 
     Order only: constants and logarithms are hidden, and practice needs far less.
 
-    Source: BL-24, arXiv:1910.01619 Theorem 4.
+    Source: BL-24, arXiv:1910.01619 Theorem 2, eq. (6).
 
     Args:
         d: number of inputs.

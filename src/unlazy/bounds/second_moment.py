@@ -22,7 +22,7 @@ def second_moment_norm(x: Inputs) -> float:
     norm, have about 1: centre them first. The paper's value is the mean over samples of what is
     computed here from one.
 
-    Source: BL-17, arXiv:1910.01619 section 4.
+    Source: BL-17, arXiv:1910.01619 Theorem 6, which it enters.
 
     Args:
         x: inputs, one a row. $B_x$ is their common norm; where the norms differ, the largest, for
@@ -48,7 +48,7 @@ def isotropic_second_moment_norm(n: int, d: int) -> float:
 
     Not above 1, which no inputs exceed.
 
-    Source: BL-17, arXiv:1910.01619 section 4 (Bai and Yin's edge of the spectrum).
+    Source: BL-17, arXiv:1910.01619 after Theorem 6 (Bai and Yin's edge of the spectrum).
 
     Args:
         n: number of samples.

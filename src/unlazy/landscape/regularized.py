@@ -28,8 +28,8 @@ class RegularizedRisk(eqx.Module):
     `escape.Directions`. With `network` true the network itself, $f(x; W) - f(x; 0)$, takes the
     place of $f_L + f_Q$.
 
-    Source: NB-16 and NB-14, arXiv:2206.03688 section 4. $L_\lambda$ there is the network's risk,
-    $L^Q_\lambda$ the expansion's.
+    Source: NB-16 and NB-14, arXiv:2206.03688 Lemma 3 and Theorem 4. $L_\lambda$ there is the
+    network's risk, $L^Q_\lambda$ the expansion's.
 
     Example:
         >>> import unlazy as ul
