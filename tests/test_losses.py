@@ -65,3 +65,20 @@ def test_unknown_names_and_orders_are_refused():
     with pytest.raises(ValueError, match="`order` must be from 0 to 3"):
         pointwise("squared").derivative(4)
     assert pointwise(pointwise("squared")) is pointwise("squared")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_predictions_and_labels_of_different_shapes_are_refused(name, order, no_shape_checker):
+    derivative = pointwise(name).derivative(order)
+    assert derivative == pointwise(name).derivative(order)  # a static argument compiles once
+    for call in (derivative, jax.jit(derivative)):
+        with pytest.raises(ValueError, match=r"`y` must have the shape of `z`, \(3,\)"):
+            call(jnp.ones(3), jnp.ones((3, 1)))
+
+
+def test_lists_and_integers_are_taken_as_predictions(no_shape_checker):
+    loss = pointwise("squared")
+    np.testing.assert_array_equal(loss([1, 3], [1, 1]), [0.0, 2.0])
+    with pytest.raises(ValueError, match="`z` must be"):
+        loss("text", [1.0])

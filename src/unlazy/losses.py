@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from unlazy.checks import check_name, is_known
+from unlazy.checks import as_array, check_count, check_name, is_known
 
 Values = Float[Array, "*shape"]
 
@@ -43,14 +43,43 @@ class PointwiseLoss:
     derivatives: tuple[Callable[[Values, Values], Values], ...] = field(compare=False, repr=False)
 
     def __call__(self, z: Values, y: Values) -> Values:
-        """The loss of each prediction."""
-        return self.derivatives[0](z, y)
+        """The loss of each prediction; both arguments have one shape."""
+        return self.derivative(0)(z, y)
 
     def derivative(self, order: int) -> Callable[[Values, Values], Values]:
         """The derivative of that order, up to 3, with respect to the prediction."""
-        if order not in range(len(self.derivatives)):
+        check_count(order, "order", least=0)
+        if order >= len(self.derivatives):
             raise ValueError(f"`order` must be from 0 to 3, got order={order}.")
-        return self.derivatives[order]
+        return _OfOneShape(self.derivatives[order])
+
+
+@dataclass(frozen=True)
+class _OfOneShape:
+    """A function of predictions and labels that refuses to broadcast; equal where functions are."""
+
+    function: Callable[[Values, Values], Values]
+
+    def __call__(self, z: Values, y: Values) -> Values:
+        z, y = _as_floats(z, "z"), _as_floats(y, "y")
+        check_shapes(z, y)
+        return self.function(z, y)
+
+
+def _as_floats(value: ArrayLike, name: str) -> Array:
+    if not isinstance(value, Array):
+        value = as_array(value, name)
+    is_float = jnp.issubdtype(value.dtype, jnp.floating)
+    return jnp.asarray(value) if is_float else jnp.asarray(value, float)
+
+
+def check_shapes(z: ArrayLike, y: ArrayLike, name: str = "y", of: str = "`z`") -> None:
+    """Raise unless labels have the shape of predictions: (n, 1) would broadcast against (n,)."""
+    if np.shape(z) != np.shape(y):
+        raise ValueError(
+            f"`{name}` must have the shape of {of}, {np.shape(z)}, "
+            f"got {name}.shape={np.shape(y)}. Reshape one of them."
+        )
 
 
 def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
@@ -83,12 +112,18 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
 
 def check_targets(loss: str | PointwiseLoss, y: ArrayLike, name: str = "y") -> None:
     """Raise where labels are known and the loss is not for them: 0 and 1 with the logistic loss."""
-    if not pointwise(loss).signs or not is_known(y):
+    if pointwise(loss).signs:
+        check_signs(y, name, loss="the logistic loss")
+
+
+def check_signs(y: ArrayLike, name: str = "y", *, loss: str) -> None:
+    """Raise where labels are known and one of them is neither plus nor minus 1."""
+    if not is_known(y):
         return
     values = np.unique(np.asarray(y, np.float64))
     if not set(values) <= {-1.0, 1.0}:
         raise ValueError(
-            f"`{name}` must hold labels of plus and minus 1 for the logistic loss, got "
+            f"`{name}` must hold labels of plus and minus 1 for {loss}, got "
             f"{name} with {', '.join(f'{value:g}' for value in values[:4])}. For labels of 0 and 1 "
             f"pass 2 * {name} - 1."
         )

@@ -4,7 +4,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
+
+from unlazy.checks import as_array
+from unlazy.losses import check_shapes, check_signs
 
 Values = Float[Array | np.ndarray, "*shape"]
 
@@ -26,11 +29,15 @@ def ramp_loss(u: Values, y: Values) -> Values:
     Returns:
         The losses, of the shape and dtype of the arguments: a NumPy array when both are.
 
+    Raises:
+        ValueError: the shapes differ, or a label is neither +1 nor -1.
+
     Example:
         >>> print(ramp_loss(np.array([2.0, 0.5, -3.0]), np.ones(3)))
         [0.  0.5 1. ]
     """
     xp, u, y = _alike(u, y)
+    check_signs(y, loss="the ramp loss")
     return xp.clip(1 - u * y, 0, 1)
 
 
@@ -39,7 +46,8 @@ def zero_one_loss(u: Values, y: Values) -> Values:
 
     $$\ell(u, y) = 1\{u y \le 0\}$$
 
-    A prediction of exactly 0 counts as an error.
+    A prediction of exactly 0 counts as an error, and so does nan: a network that has diverged
+    predicts nothing.
 
     Source: AR-18, arXiv:1901.08584 Corollary 5.2.
 
@@ -50,13 +58,18 @@ def zero_one_loss(u: Values, y: Values) -> Values:
     Returns:
         The losses, floating-point so that their mean is the error rate.
 
+    Raises:
+        ValueError: the shapes differ, or a label is neither +1 nor -1.
+
     Example:
         >>> print(zero_one_loss(np.array([2.0, 0.0, -3.0]), np.ones(3)))
         [0. 1. 1.]
     """
     xp, u, y = _alike(u, y)
-    # The signs, not the product: that of two tiny numbers rounds to zero.
-    return (xp.sign(u) * xp.sign(y) <= 0).astype(u.dtype)
+    check_signs(y, loss="the zero-one loss")
+    # The sign, not the product, which rounds to zero where `u` is tiny; and not "at most 0", which
+    # nan is not.
+    return (~(xp.sign(u) * y > 0)).astype(u.dtype)
 
 
 def absolute_loss(u: Values, y: Values) -> Values:
@@ -94,10 +107,18 @@ def clipped_absolute_loss(u: Values, y: Values) -> Values:
     return xp.minimum(xp.abs(u - y), xp.ones((), u.dtype))
 
 
-def _alike(u: Values, y: Values):
+def _alike(u: ArrayLike, y: ArrayLike):
     """Both in one dtype, and the module that computes with them."""
     xp = jnp if isinstance(u, jax.Array) or isinstance(y, jax.Array) else np
+    u, y = _as_floats(u, "u"), _as_floats(y, "y")
+    check_shapes(u, y, of="`u`")
     dtype = max(u.dtype, y.dtype, key=lambda dtype: dtype.itemsize)
     if xp is jnp:
         dtype = jax.dtypes.canonicalize_dtype(dtype)
     return xp, xp.asarray(u, dtype), xp.asarray(y, dtype)
+
+
+def _as_floats(value: ArrayLike, name: str) -> Array | np.ndarray:
+    if isinstance(value, jax.Array) and not jnp.issubdtype(value.dtype, jnp.floating):
+        return jnp.asarray(value, float)
+    return as_array(value, name)

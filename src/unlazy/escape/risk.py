@@ -13,7 +13,7 @@ from unlazy.checks import check_count, check_finite, check_key
 from unlazy.escape.penalty import regularizer
 from unlazy.escape.predictors import Model, evaluator
 from unlazy.escape.signs import Where, all_signs, hidden_rows, units
-from unlazy.losses import PointwiseLoss, check_targets, pointwise
+from unlazy.losses import PointwiseLoss, check_shapes, check_targets, pointwise
 
 _MOST_UNITS = 16  # whose signs are enumerated: 65536 of them
 _AT_ONCE = 256  # sign vectors evaluated together in the enumeration
@@ -109,11 +109,7 @@ class RandomizedRisk:
 
         def value(signs: Array) -> Array:
             z = outputs(signs)
-            if z.shape != jnp.shape(y):  # broadcasting (n,) against (n, 1) would train on noise
-                raise ValueError(
-                    "`y` must have the shape of the model's outputs, "
-                    f"{z.shape}, got y.shape={jnp.shape(y)}."
-                )
+            check_shapes(z, y, of="the model's outputs")
             return jnp.mean(loss(z, jnp.asarray(y, z.dtype)))
 
         return value

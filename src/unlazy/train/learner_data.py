@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_inputs, check_labels
-from unlazy.losses import PointwiseLoss, pointwise
+from unlazy.losses import PointwiseLoss, check_shapes, pointwise
 
 Data = tuple[Float[Array | np.ndarray, "n d"], Float[Array | np.ndarray, "n *c"]]
 
@@ -36,6 +36,7 @@ def mean_loss(
     in the k outputs together, and so what LG assumes; a sum over outputs would be so with
     $\sqrt k$ only. Other losses are such sums.
     """
+    check_shapes(outputs, y, of="the network's outputs")
     several = outputs.ndim == 2 and outputs.shape[1] > 1
     if several and loss == pointwise("pseudo-huber"):
         squares = jnp.sum((outputs - y) ** 2, axis=1)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_finite
-from unlazy.losses import PointwiseLoss, pointwise
+from unlazy.losses import PointwiseLoss, check_shapes, pointwise
 
 Model = Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]
 
@@ -31,7 +31,7 @@ class SquaredError(eqx.Module):
         """The loss on the batch `(x, y)`."""
         x, y = batch
         outputs = self.model(params, x)
-        _check_shapes(outputs, y)
+        check_shapes(outputs, y, of="the model's outputs")
         return jnp.sum((outputs - y) ** 2) / 2
 
 
@@ -61,7 +61,7 @@ class MeanLoss(eqx.Module):
         """The loss on the batch `(x, y)`."""
         x, y = batch
         outputs = self.model(params, x)
-        _check_shapes(outputs, y)
+        check_shapes(outputs, y, of="the model's outputs")
         return jnp.mean(pointwise(self.loss)(outputs, y))
 
 
@@ -90,10 +90,3 @@ class Regularized(eqx.Module):
         """The regularised loss on the batch, if there is one."""
         return self.loss(params, *batch_and_key) + self.strength * self.penalty(params)
 
-
-def _check_shapes(outputs: Array, y: Array) -> None:
-    if outputs.shape != jnp.shape(y):  # broadcasting (n,) against (n, 1) would train on noise
-        raise ValueError(
-            "`y` must have the shape of the model's outputs, "
-            f"{outputs.shape}, got y.shape={jnp.shape(y)}."
-        )
