@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the library raises and warns with, beyond the built-in kinds."""
 
+import inspect
+import types
+
+_NOT_USERS = ("unlazy", "equinox", "jax", "jaxtyping", "beartype", "contextlib", "functools")
+
 
 class UnlazyError(Exception):
     """An error that the command line reports as one line, with the exit code of its kind."""
@@ -46,3 +51,17 @@ class UnknownNameError(UnlazyError, ValueError):
 
 class UnlazyWarning(UserWarning):
     """A result that is correct but probably not what was wanted."""
+
+
+def user_level() -> int:
+    """The `stacklevel` at which a warning points to the line of the user that led to it."""
+    level, frame = 1, inspect.currentframe()
+    while frame and _module(frame).startswith((__name__, "jaxtyping", "beartype")):
+        frame = frame.f_back  # a shape checker around this function; level 1 is what called it
+    while frame and _module(frame).split(".")[0] in _NOT_USERS:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _module(frame: types.FrameType) -> str:
+    return frame.f_globals.get("__name__", "")

@@ -18,6 +18,8 @@ SOURCE = Path(unlazy.__file__).parent
 ROOMS = (
     *(
         "errors",
+        "fitting",
+        "entries",
         "checks",
         "turns",
         "compiling",

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import as_array, check_gram, check_labels
-from unlazy.errors import UnlazyWarning
+from unlazy.errors import UnlazyWarning, user_level
 from unlazy.kernels import KernelOperator
 from unlazy.kernels.solving import solve_tiles
 from unlazy.linalg import cholesky, eigh
@@ -115,7 +115,7 @@ def _warn_of_rounding(error: float) -> None:
             f"`H` is in float32, which at its condition number may cost a relative error of "
             f"{error:.1g}. Compute it in float64, the default of the kernels.",
             UnlazyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 
@@ -191,7 +191,7 @@ def _warn_of_bound(residual: float) -> None:
         "the value is a lower bound only. Give the operator more memory, or look for rows that "
         "are nearly the same.",
         UnlazyWarning,
-        stacklevel=4,
+        stacklevel=user_level(),
     )
 
 
@@ -208,7 +208,7 @@ def _warn_of_conflict(first: np.ndarray, second: np.ndarray, mass: float | None 
         f"No function interpolates these labels: {why}{share}. "
         "The label energy is infinite; drop or relabel the rows.",
         UnlazyWarning,
-        stacklevel=4,
+        stacklevel=user_level(),
     )
 
 

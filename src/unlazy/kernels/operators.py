@@ -22,7 +22,7 @@ from unlazy.checks import (
     check_positive,
 )
 from unlazy.checks import some_rows as _some_rows
-from unlazy.errors import UnlazyWarning
+from unlazy.errors import UnlazyWarning, user_level
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
 from unlazy.kernels.tiles import Kernel, Tiles, default_memory
@@ -242,7 +242,7 @@ class KernelOperator(eqx.Module):
                 f"The {k} largest eigenvalues are known to {np.max(eigen.errors):.2g} only, after "
                 f"{eigen.iterations} products. Ask for fewer, or for a larger tolerance.",
                 UnlazyWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         return eigen
 
@@ -308,7 +308,7 @@ class KernelOperator(eqx.Module):
             f"{tolerance:.2g}, after {solution.iterations} iterations.{why} Give more memory, a "
             "ridge, or a larger tolerance.",
             UnlazyWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
     def _float32_hint(self) -> str:

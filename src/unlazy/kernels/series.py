@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from unlazy.activations import Activation
 from unlazy.checks import is_known
-from unlazy.errors import UnlazyWarning
+from unlazy.errors import UnlazyWarning, user_level
 from unlazy.kernels.moments import PairMoments, Row, RowMoments
 from unlazy.special import HermiteSeries, hermite_series
 
@@ -125,7 +125,7 @@ def _enough(value: HermiteSeries, slope: HermiteSeries) -> int:
             f"correlation c, entries may be off by {left:.1g} |c|^{_DEGREES[-1]}, relative to the "
             "diagonal. Scale the inputs or the variances down, or use a smoother activation.",
             UnlazyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
     return _DEGREES[-1]
 

@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_finite
-from unlazy.errors import UnlazyWarning
+from unlazy.errors import UnlazyWarning, user_level
 from unlazy.landscape.loss_calls import Loss, as_pytree, call_loss, check_loss_call
 from unlazy.nets.partition import Trained, partition
 
@@ -63,7 +63,7 @@ def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> O
             f"The loss computes in {out.dtype} although its parameters are in float64: curvature "
             "below its rounding is noise. Remove the cast inside of the loss.",
             UnlazyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
     return objective
 

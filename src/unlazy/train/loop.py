@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from unlazy.checks import check_count
-from unlazy.errors import UnlazyWarning
+from unlazy.errors import UnlazyWarning, user_level
 from unlazy.landscape.loss_calls import hashable
 from unlazy.train.history import History, Outcome
 from unlazy.train.stopping import StopRule
@@ -115,7 +115,7 @@ def _last_finite(
         f"The loss is no longer finite at step {diverged_at} of {steps}: training diverged. The "
         f"parameters returned are those of step {diverged_at - 1}. Lower the learning rate.",
         UnlazyWarning,
-        stacklevel=4,
+        stacklevel=user_level(),
     )
     start = next(carry for carry in reversed(boundaries) if int(carry.step) < diverged_at)
     return _chunk(plan, start, data, jnp.asarray(diverged_at - 1))[0]

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key, check_positive
-from unlazy.errors import UnlazyWarning
+from unlazy.errors import UnlazyWarning, user_level
 from unlazy.losses import PointwiseLoss, check_targets
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.nets.checking import check_kind, check_owner
@@ -207,7 +207,7 @@ def _tell(rounds: int, losses: Float64[np.ndarray, " candidates"]) -> None:
         f"The objective is no longer finite in round {rounds + 1}: training diverged. The result "
         f"is {f'that of round {rounds}' if rounds else 'the start'}. Lower the learning rate.",
         UnlazyWarning,
-        stacklevel=3,
+        stacklevel=user_level(),
     )
 
 

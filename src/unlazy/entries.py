@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public entries: a call that fails for a wrong argument says which argument, and what it expects.
+
+The checks at the entries say what is wrong with the mistakes that they know. Behind them stands
+`entry`, for all the others, such as a string in place of an array: when a call fails with an error
+that names none of its arguments, they are compared with their annotations, and the first that does
+not fit is named. A call that succeeds costs nothing and is never refused.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import re
+import traceback
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from unlazy.errors import UnlazyError
+from unlazy.fitting import Axes, fault_of, is_extreme, short, wants_array, wants_function
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OF_VALUES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+_AFTER_INIT = ("__check_init__", "__post_init__")  # their arguments are the fields
+
+
+def entry(function: F) -> F:
+    """Decorate a public function or method: its failures name the argument that is at fault."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            explanation = _explanation(function, args, kwargs, error)
+            if explanation is None:
+                raise
+            raise explanation from error
+
+    call.is_entry = True  # pyright: ignore[reportFunctionMemberAccess]  # a test asks for it
+    return typing.cast(F, call)
+
+
+def _explanation(
+    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any], error: Exception
+) -> Exception | None:
+    """A clear error in place of this one; None if it is clear, or if no argument is at fault."""
+    if isinstance(error, Warning | UnlazyError):
+        return None  # a warning made an error, or an error of ours: about a file, say
+    with contextlib.suppress(Exception):  # what can not be looked at explains nothing
+        arguments = list(_arguments(inspect.unwrap(function), args, kwargs))
+        if not any(_names(error, name) for name, *_ in arguments):
+            return _misfit(arguments) or _suspect(arguments, error)
+    return None
+
+
+def _names(error: Exception, argument: str) -> bool:
+    return re.search(rf"`(\w+\.)*{argument}\b", str(error)) is not None
+
+
+def _misfit(arguments: list[tuple[str, Any, Any]]) -> Exception | None:
+    """What does not fit its annotation, or the shapes of the arguments before it."""
+    axes = Axes()
+    faults = (fault_of(name, value, hint, axes) for name, value, hint in arguments)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _suspect(arguments: list[tuple[str, Any, Any]], error: Exception) -> Exception | None:
+    """What fits and may yet be the cause: it is not finite, empty, huge, or a list for an array."""
+    if "` must" in str(error) or not isinstance(error, _OF_VALUES):
+        return None
+    for name, value, _ in arguments:
+        if is_extreme(value):
+            return ValueError(
+                f"`{name}` must be finite, not empty and of ordinary size, "
+                f"got {name}={short(value)}."
+            )
+    for name, value, hint in arguments:
+        is_list = isinstance(value, list | tuple) and wants_array(hint)
+        if is_list and isinstance(error, AttributeError | TypeError):
+            return TypeError(
+                f"`{name}` must be an array, got a {type(value).__name__}. "
+                f"Pass jax.numpy.asarray({name})."
+            )
+    for name, value, hint in arguments:
+        if wants_function(hint) and not _ran(value, error):
+            return TypeError(
+                f"`{name}` must be a function that takes and returns what is documented, but its "
+                f"use failed with {type(error).__name__}: {error}"
+            )
+    return None
+
+
+def _ran(function: Any, error: Exception) -> bool:
+    """Whether the error came out of the code of a function, which then is its own explanation."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return any(frame.f_code is code for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _arguments(
+    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Names, values and annotations of what was passed."""
+    if getattr(function, "__name__", "") in _AFTER_INIT:
+        instance = args[0]
+        hints = _hints(type(instance))
+        for field in dataclasses.fields(instance):
+            if hasattr(instance, field.name):
+                yield field.name, getattr(instance, field.name), hints.get(field.name, Any)
+        return
+    bound, hints = inspect.signature(function).bind(*args, **kwargs), _hints(function)
+    for name, value in bound.arguments.items():
+        kind, hint = bound.signature.parameters[name].kind, hints.get(name, Any)
+        if name in ("self", "cls"):
+            continue
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            yield from ((name, item, hint) for item in value)
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            yield from ((key, item, hint) for key, item in value.items())
+        else:
+            default = bound.signature.parameters[name].default
+            if value is not default:
+                yield name, value, hint
+
+
+@functools.cache
+def _hints(owner: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(owner)
+    except (NameError, TypeError):  # an annotation for type checkers alone
+        return dict(getattr(owner, "__annotations__", {}))
