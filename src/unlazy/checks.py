@@ -5,9 +5,10 @@ Shapes and Python values are always checked. Array values are checked when they 
 outside of `jax.jit` and the other transformations; there, nothing can be raised.
 """
 
+import contextlib
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike
 
-from unlazy.errors import UnknownNameError
+from unlazy.errors import UnknownNameError, UnlazyError
 
 
 def as_array(value: Any, name: str = "x") -> Array | np.ndarray:
@@ -268,6 +269,21 @@ def check_key(key: Any, name: str = "key") -> None:
     raise ValueError(
         f"`{name}` must be one random key, got {name}={key!r}. Make one with jax.random.key(seed)."
     )
+
+
+@contextlib.contextmanager
+def calling(name: str, arguments: str) -> Iterator[None]:
+    """Say which function of the user failed, and on what; clear messages pass unchanged."""
+    try:
+        yield
+    except (UnlazyError, jax.errors.JAXTypeError):
+        raise
+    except Exception as error:
+        if "` must" in str(error):
+            raise
+        raise ValueError(
+            f"`{name}` must accept {arguments}, got {type(error).__name__}: {error}"
+        ) from error
 
 
 _MOST_NAMES = 100  # listed in a message

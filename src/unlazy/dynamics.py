@@ -11,8 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import as_array, check_finite, check_gram, check_labels, check_positive
-from unlazy.errors import UnlazyWarning
+from unlazy.checks import (
+    as_array,
+    check_finite,
+    check_gram,
+    check_labels,
+    check_positive,
+    check_real,
+)
+from unlazy.errors import UnlazyWarning, user_level
 from unlazy.kernels import KernelOperator
 from unlazy.linalg import Eigen, Quadrature, eigh, gram_eigenvalues, krylov_quadrature
 
@@ -247,6 +254,7 @@ class KernelDynamics(eqx.Module):
         return (self.projections**2).reshape(len(self.eigenvalues), -1).sum(axis=1)
 
     def _squared_residual(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
+        check_real(steps, "steps")
         k = np.asarray(steps, np.float64)
         if np.any(k < 0) or np.any(np.isnan(k)):
             raise ValueError(f"`steps` must be >= 0, got steps={steps}.")
@@ -319,7 +327,7 @@ def _warn_if_unsettled(rule: Quadrature) -> None:
             f"The Krylov space of dimension {len(rule.nodes)} is too small: loss or movement still "
             f"changed by a share {rule.change:.2g}. Give a larger `max_basis` or `tolerance`.",
             UnlazyWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 
@@ -329,5 +337,5 @@ def _warn_if_unstable(learning_rate: float, largest: float) -> None:
             f"learning_rate={learning_rate:.4g} is above 2/lambda_max={2 / largest:.4g}: the "
             f"linear dynamics diverge. Use 1/lambda_max={1 / largest:.4g}, or None.",
             UnlazyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )

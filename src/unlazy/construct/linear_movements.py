@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.bounds.movements import movement_terms
 from unlazy.bounds.patterns import Inputs
-from unlazy.checks import check_finite, check_inputs, check_labels
+from unlazy.checks import calling, check_finite, check_inputs, check_labels
 from unlazy.construct.sphere_start import check_sphere_start, zonal_coefficients
 from unlazy.escape import Directions, LinearTerm
 from unlazy.escape.good_directions.projectors import SampleProjector
@@ -78,7 +78,8 @@ def low_part(
         check_inputs(x, allow_zero_rows=True)
         check_rows(np.asarray(x), net.inputs)
     points = regression_points(geometry)
-    values = np.asarray(target(points), np.float64)
+    with calling("target", "rows of inputs"):
+        values = np.asarray(target(points), np.float64)
     check_labels(values, len(points), "target", single=True)
     projector = geometry.projector
     if isinstance(projector, SampleProjector):

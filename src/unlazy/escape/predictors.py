@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key, is_known
+from unlazy.checks import check_count, check_key, check_real, is_known
 from unlazy.escape.signs import Where, flip, random_signs, units
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.taylor.movement import matched
@@ -186,6 +186,8 @@ def as_movement(net: TwoLayer, delta: Any) -> Float[Array, "m d"]:
 
 def _hidden_movement(net: TwoLayer, delta: Any) -> Float[Array, "m d"]:
     W = delta.W if isinstance(delta, TwoLayerParams) else delta
+    if W is not None:
+        check_real(W, "delta")
     W = jnp.zeros((net.width, net.inputs)) if W is None else jnp.asarray(W)
     if W.shape != (net.width, net.inputs):
         raise ValueError(

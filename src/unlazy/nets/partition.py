@@ -95,8 +95,18 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
 
 
 def combine(trainable: P, frozen: P) -> P:
-    """Put the two parts of `partition` together again."""
-    return eqx.combine(trainable, frozen)
+    """Put the two parts of `partition` together again.
+
+    Raises:
+        ValueError: they are not the parts of one set of parameters.
+    """
+    try:
+        return eqx.combine(trainable, frozen)
+    except ValueError as error:
+        raise ValueError(
+            "`trainable` and `frozen` must be the two parts of one set of parameters, got "
+            f"{type(trainable).__name__} and {type(frozen).__name__} of different structure."
+        ) from error
 
 
 def _as_array(leaf: Any) -> Any:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from unlazy.checks import check_real
+
 # Minimax polynomials in t = 2a - 1 for arccos(a) / (2 pi sqrt(1 - a)) on 0 <= a <= 1, lowest degree
 # first, from a Remez exchange in 50 digits. The quotient is analytic there (its nearest singularity
 # is t = -3), so a degree buys a factor 5.8; centred at t = 0 the coefficients fall like 3^-k and
@@ -46,7 +48,6 @@ _DOUBLE = (
 )
 
 
-@jax.custom_jvp
 def orthant_probability(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     r"""Probability that two standard Gaussians of correlation `c` are both positive.
 
@@ -65,14 +66,20 @@ def orthant_probability(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         >>> print(orthant_probability(jnp.array([-1.0, 0.0, 1.0])))
         [0.   0.25 0.5 ]
     """
+    check_real(c, "c")
+    return _probability(jnp.asarray(c))
+
+
+@jax.custom_jvp
+def _probability(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     a = jnp.minimum(jnp.abs(c), jnp.ones((), c.dtype))
     # 1 - a is exact for a >= 1/2, so nothing is lost where the angle is small.
     acute = jnp.sqrt(1 - a) * _horner(2 * a - 1)
     return jnp.where(c < 0, acute, 0.5 - acute)
 
 
-@orthant_probability.defjvp
-def _orthant_probability_jvp(primals, tangents):
+@_probability.defjvp
+def _probability_jvp(primals, tangents):
     (c,), (dc,) = primals, tangents
     inside = jnp.abs(c) < 1
     # The inner where keeps the infinite slope out of the product, where 0 * inf would be nan.

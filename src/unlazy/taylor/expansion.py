@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.checks import MOST_FACTORIAL, check_count, check_name, is_known
+from unlazy.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
 from unlazy.nets import TwoLayer
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
@@ -274,7 +274,8 @@ def _series(
         filled = list(leaves)
         for k, value in zip(moving, values, strict=True):
             filled[k] = value
-        return _one_array(f(structure.unflatten(filled), x))
+        with calling("f", "these `params` and this `x`"):
+            return _one_array(f(structure.unflatten(filled), x))
 
     start = [(leaves[k], moves[k]) for k in moving]
     series, ctx = taylor_coefficients(function, order, start, side)

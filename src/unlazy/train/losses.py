@@ -89,4 +89,3 @@ class Regularized(eqx.Module):
     def __call__(self, params: Any, *batch_and_key: Any) -> Array:
         """The regularised loss on the batch, if there is one."""
         return self.loss(params, *batch_and_key) + self.strength * self.penalty(params)
-

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.checks import is_known
+from unlazy.checks import calling, is_known
 from unlazy.compiling import jit_untuned
 
 Apply = Callable[[Any, Any], Array]
@@ -36,7 +36,8 @@ class Model(eqx.Module):
 def check_outputs(model: Model, trained: PyTree, x: Array) -> None:
     """Raise unless `f` returns real outputs of shape (n,) or (n, c) for n rows."""
     rows = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype)
-    out = jax.eval_shape(lambda rows: model.f(eqx.combine(trained, model.frozen), rows), rows)
+    with calling("f", "these `params` and rows of `x`, or `x1` and `x2`"):
+        out = jax.eval_shape(lambda rows: model.f(eqx.combine(trained, model.frozen), rows), rows)
     shape = getattr(out, "shape", None)
     if shape is None or len(shape) not in (1, 2) or shape[0] != 2 or shape[-1] == 0:
         raise ValueError(

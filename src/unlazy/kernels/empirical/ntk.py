@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from unlazy.checks import check_finite, check_name, check_positive
+from unlazy.checks import check_finite, check_name, check_positive, check_real
 from unlazy.kernels.empirical import blocks
 from unlazy.kernels.empirical.model import Apply, Model, check_rowwise
 from unlazy.nets import ResNet3
@@ -197,6 +197,11 @@ class _Problem(NamedTuple):
 def _prepare(f, params, inputs: dict[str, Any], trained, implementation, memory) -> _Problem:
     check_name(implementation, _IMPLEMENTATIONS, "implementation")
     check_positive(memory, "memory")
+    for name, x in inputs.items():
+        check_real(x, name)
+    inputs = {  # lists keep their kind: integers may be tokens
+        name: x if isinstance(x, Array) else np.asarray(x) for name, x in inputs.items()
+    }
     for name, x in inputs.items():
         if np.ndim(x) == 0 or x.shape[0] == 0:
             raise ValueError(
