@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_finite
+from unlazy.checks import calling, check_finite
 from unlazy.losses import PointwiseLoss, check_shapes, pointwise
 
 Model = Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]
@@ -30,7 +30,8 @@ class SquaredError(eqx.Module):
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
         x, y = batch
-        outputs = self.model(params, x)
+        with calling("model", "these `params` and the inputs of this `batch`"):
+            outputs = self.model(params, x)
         check_shapes(outputs, y, of="the model's outputs")
         return jnp.sum((outputs - y) ** 2) / 2
 
@@ -60,7 +61,8 @@ class MeanLoss(eqx.Module):
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
         x, y = batch
-        outputs = self.model(params, x)
+        with calling("model", "these `params` and the inputs of this `batch`"):
+            outputs = self.model(params, x)
         check_shapes(outputs, y, of="the model's outputs")
         return jnp.mean(pointwise(self.loss)(outputs, y))
 
