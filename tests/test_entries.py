@@ -26,7 +26,7 @@ def product(
     y: Float[Array | np.ndarray, "n *c"],
     *,
     power: int | float = 1,
-    function: Callable[[Array], Array] = jnp.sin,
+    function: Callable[..., Array] = jnp.sin,
     names: Sequence[str] | None = None,
     key: PRNGKeyArray | None = None,
 ):
@@ -72,7 +72,7 @@ def test_a_failure_of_fitting_arguments_stays_what_it_was():
     with pytest.raises(KeyError, match="mine"):
         product(X, Y, function=broken)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
-        product(X)
+        product(X)  # pyright: ignore[reportCallIssue]  # on purpose
 
 
 def test_an_error_that_names_an_argument_is_left_alone():
@@ -114,7 +114,8 @@ def test_fields_are_named_when_an_object_is_made():
             return self.weights * factor
 
     assert Scale(1.0).size == 2
-    for build in (Scale, lambda size: Module(size, jnp.ones(2))):
+    builders: list[Callable[..., object]] = [Scale, lambda size: Module(size, jnp.ones(2))]
+    for build in builders:
         with pytest.raises(TypeError, match="`size` must be a number, got size='one'"):
             build("one")
     module = Module(1.0, jnp.ones(2))

@@ -39,7 +39,7 @@ def entry(function: F) -> F:
                 raise
             raise explanation from error
 
-    call.is_entry = True  # pyright: ignore[reportFunctionMemberAccess]  # a test asks for it
+    call.is_entry = True  # pyright: ignore[reportAttributeAccessIssue]  # a test asks for it
     return typing.cast(F, call)
 
 

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
+from jax.core import Tracer
 
 Axes = dict[str, tuple[Any, str]]
 """Sizes of the axes seen so far, each with the argument that had it."""
@@ -119,7 +120,7 @@ def is_numeric(value: Any) -> bool:
         return value.dtype.kind in "biuf" or jnp.issubdtype(value.dtype, jnp.floating)
     if isinstance(value, list | tuple | int | float):
         leaves = jax.tree.leaves(value)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        if any(isinstance(leaf, Tracer) for leaf in leaves):
             return True
         try:
             return np.asarray(value).dtype.kind in "biuf"
@@ -134,7 +135,7 @@ def is_extreme(value: Any) -> bool:
         return abs(value) >= 2**63
     if isinstance(value, float):
         return not math.isfinite(value)
-    if isinstance(value, jax.core.Tracer) or not isinstance(value, np.ndarray | jax.Array | list):
+    if isinstance(value, Tracer) or not isinstance(value, np.ndarray | jax.Array | list):
         return False
     if not is_numeric(value):
         return False

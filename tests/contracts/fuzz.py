@@ -29,6 +29,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import typing
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.core import Tracer
 
 import unlazy
 from unlazy.errors import UnlazyError
@@ -158,7 +160,7 @@ class Recorder:
 
 
 def _holds_tracer(tree: Any) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def docstrings(wanted: list[str]) -> Iterator[tuple[str, doctest.DocTest]]:
@@ -256,7 +258,7 @@ def mutations(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, str):
         yield "no name", ""
     elif _is_key(value):
-        yield "two keys", jr.split(value)
+        yield "two keys", jr.split(typing.cast(jax.Array, value))
     elif isinstance(value, np.ndarray | jax.Array):
         yield from _array_mutations(np.asarray(value))
     elif isinstance(value, list | tuple):
