@@ -24,6 +24,7 @@ from unlazy.checks import (
     check_finite,
     check_name,
 )
+from unlazy.entries import entry
 
 
 class Activation(eqx.Module):
@@ -38,10 +39,12 @@ class Activation(eqx.Module):
     shift: float = eqx.field(static=True, default=0.0)
     coefficients: tuple[float, ...] = eqx.field(static=True, default=())
 
+    @entry
     def __call__(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Evaluate at `z`."""
         return self.derivative(0)(z)
 
+    @entry
     def derivative(self, k: int) -> Elementwise:
         """The k-th derivative, as a function of an array.
 
@@ -64,6 +67,7 @@ class Activation(eqx.Module):
 
         return value
 
+    @entry
     def taylor(self, order: int) -> Float64[np.ndarray, " {order}+1"]:
         r"""Taylor coefficients $\sigma^{(k)}(0)/k!$ for k = 0 to `order`.
 
@@ -94,6 +98,7 @@ class Activation(eqx.Module):
         return FAMILIES[self.name].smooth_to(self.coefficients)
 
 
+@entry
 def activation(
     name: str | Activation,
     *,
@@ -169,6 +174,7 @@ def _coefficients(name: str, given: dict[str, Any]) -> tuple[float, ...]:
     return ()
 
 
+@entry
 def polynomial(coefficients: Sequence[int | float] | Float[np.ndarray, " k"]) -> Activation:
     r"""The activation $\sum_k c_k z^k$ from its coefficients, lowest degree first.
 

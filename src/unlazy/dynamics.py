@@ -19,6 +19,7 @@ from unlazy.checks import (
     check_positive,
     check_real,
 )
+from unlazy.entries import entry
 from unlazy.errors import UnlazyWarning, user_level
 from unlazy.kernels import KernelOperator
 from unlazy.linalg import Eigen, Quadrature, eigh, gram_eigenvalues, krylov_quadrature
@@ -54,6 +55,7 @@ class KernelDynamics(eqx.Module):
     error: float = 0.0  # estimate, relative to the initial loss and to the final movement
 
     @classmethod
+    @entry
     def from_gram(
         cls,
         H: Float[Array | np.ndarray, "n n"],
@@ -80,6 +82,7 @@ class KernelDynamics(eqx.Module):
         return cls.from_eigen(eigh(H), y, learning_rate=learning_rate)
 
     @classmethod
+    @entry
     def from_eigen(
         cls,
         eigen: Eigen,
@@ -100,6 +103,7 @@ class KernelDynamics(eqx.Module):
         return cls(values, eigen.vectors, projections, learning_rate)
 
     @classmethod
+    @entry
     def from_operator(
         cls,
         H: KernelOperator,
@@ -152,6 +156,7 @@ class KernelDynamics(eqx.Module):
             vectors = jnp.asarray(rule.vectors)
         return cls(values, vectors, projections, float(learning_rate), rule.change)
 
+    @entry
     def with_labels(self, y: Float[Array | np.ndarray, "n *c"]) -> "KernelDynamics":
         """The same kernel and learning rate for other labels, with no new decomposition.
 
@@ -174,14 +179,17 @@ class KernelDynamics(eqx.Module):
         total = squares.sum()
         return squares / total if total > 0 else squares
 
+    @entry
     def residual(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
         r"""$\|y - u(k)\|$ at each of `steps`."""
         return np.asarray(np.sqrt(self._squared_residual(steps)))
 
+    @entry
     def loss(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
         r"""$\frac12 \|y - u(k)\|^2$ at each of `steps`: a sum over the samples."""
         return np.asarray(self._squared_residual(steps) / 2)
 
+    @entry
     def outputs(
         self, step: int | float, cross_gram: Float[Array | np.ndarray, "t n"] | None = None
     ) -> Float64[np.ndarray, "t *c"]:
@@ -203,6 +211,7 @@ class KernelDynamics(eqx.Module):
             coefficients = self.eigenvectors @ weights
             return np.asarray(jnp.asarray(cross_gram, jnp.float64) @ coefficients)
 
+    @entry
     def movement(self, step: int | float) -> float:
         r"""Distance $\|W(k) - W(0)\|_F$ that the linearised network has moved after `step` steps.
 
@@ -216,6 +225,7 @@ class KernelDynamics(eqx.Module):
         learnt = 1 - self._decay(step)
         return float(np.sqrt(np.sum(self._divided(learnt) * learnt * self._squares)))
 
+    @entry
     def steps_to(self, relative_loss: float) -> int | float:
         """Number of steps until the loss is at most `relative_loss` times the initial one.
 

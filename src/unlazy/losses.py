@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from unlazy.checks import as_array, check_count, check_name, is_known
+from unlazy.entries import entry
 
 Values = Float[Array, "*shape"]
 
@@ -42,10 +43,12 @@ class PointwiseLoss:
     signs: bool
     derivatives: tuple[Callable[[Values, Values], Values], ...] = field(compare=False, repr=False)
 
+    @entry
     def __call__(self, z: Values, y: Values) -> Values:
         """The loss of each prediction; both arguments have one shape."""
         return self.derivative(0)(z, y)
 
+    @entry
     def derivative(self, order: int) -> Callable[[Values, Values], Values]:
         """The derivative of that order, up to 3, with respect to the prediction."""
         check_count(order, "order", least=0)
@@ -73,6 +76,7 @@ def _as_floats(value: ArrayLike, name: str) -> Array:
     return jnp.asarray(value) if is_float else jnp.asarray(value, float)
 
 
+@entry
 def check_shapes(z: ArrayLike, y: ArrayLike, name: str = "y", of: str = "`z`") -> None:
     """Raise unless labels have the shape of predictions: (n, 1) would broadcast against (n,)."""
     if np.shape(z) != np.shape(y):
@@ -82,6 +86,7 @@ def check_shapes(z: ArrayLike, y: ArrayLike, name: str = "y", of: str = "`z`") -
         )
 
 
+@entry
 def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
     r"""The loss of that name; a loss is returned unchanged.
 
@@ -110,12 +115,14 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
     return _LOSSES[loss]
 
 
+@entry
 def check_targets(loss: str | PointwiseLoss, y: ArrayLike, name: str = "y") -> None:
     """Raise where labels are known and the loss is not for them: 0 and 1 with the logistic loss."""
     if pointwise(loss).signs:
         check_signs(y, name, loss="the logistic loss")
 
 
+@entry
 def check_signs(y: ArrayLike, name: str = "y", *, loss: str) -> None:
     """Raise where labels are known and one of them is neither plus nor minus 1."""
     if not is_known(y):

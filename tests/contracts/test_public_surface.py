@@ -91,6 +91,34 @@ def test_every_public_name_has_a_docstring_with_a_source_for_its_formula(thing):
     assert "$$" not in text or "Source:" in text
 
 
+def methods(thing):
+    """A function itself; of a class its public methods."""
+    if not inspect.isclass(thing):
+        return [thing]
+    public = (m for name, m in vars(thing).items() if name == "__call__" or name[0] != "_")
+    functions = (getattr(m, "__func__", getattr(m, "method", m)) for m in public)
+    # A field may hold a private function, as its default.
+    return [f for f in functions if getattr(f, "__qualname__", "").startswith(thing.__name__)]
+
+
+def is_entry(function):
+    while function is not None:
+        if getattr(function, "is_entry", False):
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False
+
+
+@pytest.mark.parametrize("thing", list(public_names()))
+def test_every_public_function_explains_its_failures(thing):
+    if getattr(thing, "_is_protocol", False) or getattr(thing, "__module__", "")[:6] != "unlazy":
+        return
+    for function in methods(thing):
+        if inspect.isfunction(function) and function.__module__[:6] == "unlazy":
+            parameters = set(inspect.signature(function).parameters) - {"self", "cls"}
+            assert is_entry(function) or not parameters, function
+
+
 def test_no_private_module_of_jax_is_imported():
     for path in SOURCE.rglob("*.py"):
         assert "jax._src" not in path.read_text(), path

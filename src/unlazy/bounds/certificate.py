@@ -19,6 +19,7 @@ from unlazy.bounds.patterns import (
 )
 from unlazy.checks import check_count, check_labels, check_positive
 from unlazy.dynamics import Steps
+from unlazy.entries import entry
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams
@@ -45,6 +46,7 @@ class LazyCertificate(eqx.Module):
     initial_residual: float  # |y - u(0)|
     initial_output: float  # |u(0)|
 
+    @entry
     def residual_bound(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
         r"""Bound on $\|u(k) - y\|$: $(1 - \eta\mu)^k \|u(0) - y\|$."""
         k = np.asarray(steps, np.float64)
@@ -52,6 +54,7 @@ class LazyCertificate(eqx.Module):
             return np.full(k.shape, np.inf)
         return np.asarray(_power(1 - self.learning_rate * self.rate, k) * self.initial_residual)
 
+    @entry
     def deviation_bound(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
         r"""Bound on how far $\|u(k) - y\|$ lies from the prediction $\|(I - \eta H)^k y\|$.
 
@@ -68,6 +71,7 @@ class LazyCertificate(eqx.Module):
         return np.asarray(start + drift * self.initial_residual)
 
 
+@entry
 def lazy_certificate(
     params0: TwoLayerParams,
     x: Inputs,

@@ -7,6 +7,7 @@ import equinox as eqx
 
 from unlazy.checks import check_count, check_positive
 from unlazy.data import ThreeLayerConcept, TwoLayerConcept
+from unlazy.entries import entry
 from unlazy.special.complexities import check_epsilon
 
 
@@ -28,6 +29,7 @@ class ThreeLayerRates(eqx.Module):
     log10_samples: float  # of the second variant, with random signs
     reason: str | None = None  # why one is infinite
 
+    @entry
     def log10_samples_first(self, m: int, M: int | float) -> float:
         r"""The first variant: $N \ge M m^{3/2}$, M a polynomial in $C_0$ and $1/\varepsilon_0$."""
         check_count(m, "m", most=None)
@@ -35,6 +37,7 @@ class ThreeLayerRates(eqx.Module):
         return math.log10(M) + 1.5 * math.log10(m)
 
 
+@entry
 def two_layer_rates(
     concept: TwoLayerConcept, *, epsilon: float, constant: int | float = 2.0
 ) -> TwoLayerRates:
@@ -76,6 +79,7 @@ def two_layer_rates(
     )
 
 
+@entry
 def three_layer_rates(
     concept: ThreeLayerConcept, *, epsilon: float, constant: int | float = 2.0
 ) -> ThreeLayerRates:

@@ -13,6 +13,7 @@ from unlazy.bounds.parity_certificates import THRESHOLD, CubeCertificate, check_
 from unlazy.bounds.span_risks import NoisySpan, cut, risk_bounds
 from unlazy.checks import as_array, check_count, check_finite, check_inputs, check_positive
 from unlazy.data import corners
+from unlazy.entries import entry
 from unlazy.linalg import column_space
 from unlazy.special import subset_masks, subsets, walsh_hadamard
 
@@ -27,6 +28,7 @@ _CUT = 1e-9  # of the singular values of the parts of one degree, which are at m
 _PSD = 1e-8  # a negative eigenvalue this small, relative to the largest, is rounding
 
 
+@entry
 def kernel_certificate(
     kernel: Callable[..., Any],
     x: Inputs,
@@ -121,6 +123,7 @@ def kernel_certificate(
     return _certificate(span, on_cube, len(x), degree, alpha, threshold, redundant)
 
 
+@entry
 def feature_certificate(
     features: Callable[[Any], Any],
     inputs: int,

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Float64, Int
 from unlazy.bounds.labels import label_energy
 from unlazy.bounds.patterns import Inputs, check_unit_rows
 from unlazy.checks import check_count, check_inputs, check_labels
+from unlazy.entries import entry
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
 
@@ -34,6 +35,7 @@ class DegreeSpectrum(eqx.Module):
         return float(self.shares[3:-1:2].sum())
 
 
+@entry
 def degree_spectrum(
     x: Inputs, y: Float[Array | np.ndarray, " n"], *, degree: int = 6
 ) -> DegreeSpectrum:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.bounds.cube_samples import check_degree, cube_sample, repeated_rows
 from unlazy.bounds.parity_certificates import THRESHOLD, DotProductCertificate, check_target
+from unlazy.entries import entry
 from unlazy.special import krawtchouk, subsets
 
 Sets = Sequence[Sequence[int]] | Int[np.ndarray, "s k"]
@@ -23,6 +24,7 @@ _MARGIN = 4.0  # times the error: an eigenvalue below is not told from zero
 _PRIMES = (2**31 - 1, 2**31 - 19)  # products of two residues fit into int64
 
 
+@entry
 def dot_product_certificate(
     x: Float[Array | np.ndarray, "n d"],
     *,

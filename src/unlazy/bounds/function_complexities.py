@@ -8,9 +8,11 @@ from jaxtyping import Float
 
 from unlazy.checks import Number, as_number
 from unlazy.data.concepts.functions import Function, as_series
+from unlazy.entries import entry
 from unlazy.special import SeriesComplexity, series_complexity
 
 
+@entry
 def function_complexity(
     *functions: Function | Float[np.ndarray, " q"],
     radius: Number = 1.0,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.bounds.patterns import Inputs
 from unlazy.checks import check_count, check_finite
+from unlazy.entries import entry
 
 _SMALL = math.log(1e-18)  # relative size at which the series of a function is cut
 _LARGEST = math.log(np.finfo(np.float64).max)
@@ -53,6 +54,7 @@ class Power(eqx.Module):
     beta: Float[Array | np.ndarray, " d"]
     p: int
 
+    @entry
     def __check_init__(self):
         check_finite(self.alpha, "alpha")
         _check_vector(self.beta)
@@ -63,6 +65,7 @@ class Power(eqx.Module):
                 "Use Constant for a constant function."
             )
 
+    @entry
     def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
         """Its values at the rows of `x`."""
         return self.alpha * _linear_form(x, self.beta) ** self.p
@@ -87,6 +90,7 @@ class QuadraticForm(eqx.Module):
 
     A: Float[Array | np.ndarray, "d d"]
 
+    @entry
     def __check_init__(self):
         A = np.asarray(self.A, np.float64)
         if A.ndim != 2 or A.shape[0] != A.shape[1] or not np.allclose(A, A.T):
@@ -96,6 +100,7 @@ class QuadraticForm(eqx.Module):
             )
         check_finite(self.A, "A")
 
+    @entry
     def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
         """Its values at the rows of `x`."""
         x = np.asarray(x, np.float64)
@@ -121,9 +126,11 @@ class Cosine(eqx.Module):
 
     beta: Float[Array | np.ndarray, " d"]
 
+    @entry
     def __check_init__(self):
         _check_vector(self.beta)
 
+    @entry
     def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
         """Its values at the rows of `x`."""
         return np.cos(_linear_form(x, self.beta)) - 1
@@ -154,6 +161,7 @@ class Arctan(eqx.Module):
 
     beta: Float[Array | np.ndarray, " d"]
 
+    @entry
     def __check_init__(self):
         _check_vector(self.beta)
         norm = float(row_norms(np.asarray(self.beta, np.float64)[None, :])[0])
@@ -163,6 +171,7 @@ class Arctan(eqx.Module):
                 "Beyond 2 the function has no power series."
             )
 
+    @entry
     def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
         """Its values at the rows of `x`."""
         z = _linear_form(x, self.beta)
@@ -194,10 +203,12 @@ class Constant(eqx.Module):
     value: int | float
     d: int
 
+    @entry
     def __check_init__(self):
         check_finite(self.value, "value")
         check_count(self.d, "d", most=None)
 
+    @entry
     def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
         """Its values at the rows of `x`."""
         return np.full(np.shape(x)[0], float(self.value))

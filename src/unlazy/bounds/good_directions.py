@@ -17,6 +17,7 @@ from unlazy.bounds.patterns import Inputs
 from unlazy.bounds.quadratic_class import rademacher_quadratic
 from unlazy.bounds.rademacher import RademacherEstimate
 from unlazy.checks import check_count, check_finite, check_inputs, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.checking import check_owner
 
@@ -65,6 +66,7 @@ class GeneralizationDiagnostic(eqx.Module):
         return "\n".join(f"{name:20} {value:10.4g}" for name, value in rows)
 
 
+@entry
 def generalization_diagnostic(
     net: TwoLayer,
     params0: TwoLayerParams,

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import as_array, check_gram, check_labels
+from unlazy.entries import entry
 from unlazy.errors import UnlazyWarning, user_level
 from unlazy.kernels import KernelOperator
 from unlazy.kernels.solving import solve_tiles
@@ -21,6 +22,7 @@ _RESIDUAL = 1e-10  # of solves with an operator; the energy's error is of its sq
 _LARGEST_EIGH = 5000  # rows of an operator up to which a singular one is decomposed
 
 
+@entry
 def label_energy(
     H: Float[Array | np.ndarray, "n n"] | KernelOperator, y: Float[Array | np.ndarray, "n *c"]
 ) -> float:
@@ -72,6 +74,7 @@ def label_energy(
     return _energy_on_the_range(K, np.asarray(y, np.float64).reshape(K.shape[0], -1))
 
 
+@entry
 def label_complexity(
     H: Float[Array | np.ndarray, "n n"] | KernelOperator, y: Float[Array | np.ndarray, "n *c"]
 ) -> float:

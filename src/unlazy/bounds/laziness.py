@@ -11,8 +11,10 @@ from jaxtyping import Array, Float
 from unlazy.bounds.labels import label_energy
 from unlazy.bounds.patterns import Inputs, Weights, check_network, pattern, preactivations
 from unlazy.checks import check_count, check_positive
+from unlazy.entries import entry
 
 
+@entry
 def laziness(
     H: Float[Array | np.ndarray, "n n"],
     y: Float[Array | np.ndarray, "n *c"],
@@ -47,6 +49,7 @@ def laziness(
     return math.sqrt(label_energy(H, y)) / (float(init_scale) * math.sqrt(width))
 
 
+@entry
 def predicted_flips(dW: Weights, x: Inputs, *, init_scale: int | float) -> float:
     r"""Fraction of activations that a movement of the neurons is expected to switch.
 
@@ -79,6 +82,7 @@ def predicted_flips(dW: Weights, x: Inputs, *, init_scale: int | float) -> float
     return mean / (float(init_scale) * math.sqrt(2 * math.pi))
 
 
+@entry
 def flipped_fraction(W0: Weights, W: Weights, x: Inputs) -> float:
     r"""Fraction of activations, over samples and neurons, that differ between two sets of weights.
 

@@ -15,6 +15,7 @@ from unlazy.bounds.labels import label_energy
 from unlazy.bounds.patterns import Inputs, check_unit_rows
 from unlazy.bounds.series import ntk_series_coefficients
 from unlazy.checks import check_inputs
+from unlazy.entries import entry
 from unlazy.kernels import relu_gram
 
 _LARGEST = math.log(np.finfo(np.float64).max)
@@ -35,6 +36,7 @@ class LearnableBound(eqx.Module):
     reason: str | None  # why a bound is infinite; None when all are finite
 
 
+@entry
 def learnable(*functions: TargetFunction) -> LearnableBound:
     r"""Bounds on the label energy of a sum of powers of linear forms, for any number of samples.
 
@@ -109,6 +111,7 @@ class LearnableChain(eqx.Module):
     bound: float  # alpha^2 |beta|^{2p} / c_p
 
 
+@entry
 def learnable_chain(x: Inputs, power: Power) -> LearnableChain:
     r"""The chain of inequalities behind `learnable`, evaluated on a sample.
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.bounds.labels import label_energy, null_tolerance
 from unlazy.checks import as_array, check_count, check_gram, check_labels
+from unlazy.entries import entry
 from unlazy.errors import UnlazyWarning
 from unlazy.linalg import CholeskyFactor, cholesky, eigh
 
@@ -23,12 +24,14 @@ class LeaveOneOut(eqx.Module):
     costs: Float64[np.ndarray, " n"]  # decrease of the energy when the row is left out
     surprises: Float64[np.ndarray, "n *c"]  # label minus what the other rows predict for it
 
+    @entry
     def most_expensive(self, count: int) -> Int[np.ndarray, " k"]:
         """The `count` rows that cost most, the most expensive first; ties by row number."""
         check_count(count, "count")
         return np.argsort(-self.costs, kind="stable")[:count]
 
 
+@entry
 def leave_one_out(
     H: Float[Array | np.ndarray, "n n"], y: Float[Array | np.ndarray, "n *c"]
 ) -> LeaveOneOut:

@@ -7,11 +7,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from unlazy.checks import as_array
+from unlazy.entries import entry
 from unlazy.losses import check_shapes, check_signs
 
 Values = Float[Array | np.ndarray, "*shape"]
 
 
+@entry
 def ramp_loss(u: Values, y: Values) -> Values:
     r"""The ramp loss of each sample, which lies above the error and is Lipschitz.
 
@@ -41,6 +43,7 @@ def ramp_loss(u: Values, y: Values) -> Values:
     return xp.clip(1 - u * y, 0, 1)
 
 
+@entry
 def zero_one_loss(u: Values, y: Values) -> Values:
     r"""Whether each sample is misclassified, as 0 or 1.
 
@@ -72,6 +75,7 @@ def zero_one_loss(u: Values, y: Values) -> Values:
     return (~(xp.sign(u) * y > 0)).astype(u.dtype)
 
 
+@entry
 def absolute_loss(u: Values, y: Values) -> Values:
     r"""The distance of each prediction from its label.
 
@@ -89,6 +93,7 @@ def absolute_loss(u: Values, y: Values) -> Values:
     return xp.abs(u - y)
 
 
+@entry
 def clipped_absolute_loss(u: Values, y: Values) -> Values:
     r"""The distance of each prediction from its label, at most 1.
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from unlazy.checks import check_count, check_finite, some_rows
+from unlazy.entries import entry
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -92,6 +93,7 @@ class ParityCertificate(eqx.Module):
     def _hidden(self) -> str:
         return f"Rounding hides {self.dropped} directions of the span, which may learn any target"
 
+    @entry
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """The least risk of every target, sorted, with the threshold and the counting bound."""
         if ax is None:
@@ -206,6 +208,7 @@ class DotProductCertificate(ParityCertificate):
             return np.zeros(len(self.sets))
         return self.alpha**2 * np.clip(1 - self.captured / (1 - self.uncertainty), 0.0, 1.0)
 
+    @entry
     def risk(self, outputs: int = 1) -> Float64[np.ndarray, " s"]:
         r"""The bound on the summed risk of outputs that each contain $\pm\alpha\chi_S$."""
         check_count(outputs, "outputs")

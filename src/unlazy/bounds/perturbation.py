@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from unlazy.bounds.confidence import check_delta
 from unlazy.bounds.patterns import Inputs
 from unlazy.checks import check_count, check_inputs, check_positive
+from unlazy.entries import entry
 from unlazy.special import orthant_probability
 
 
@@ -23,6 +24,7 @@ class PerturbationBounds(eqx.Module):
     feature_drift: float  # on |Z(k) - Z(0)|_F for every k
 
 
+@entry
 def perturbation_bounds(
     n: int,
     m: int,
@@ -79,6 +81,7 @@ def perturbation_bounds(
     )
 
 
+@entry
 def initial_gram_deviation(x: Inputs, m: int, *, antisymmetric: bool = False) -> float:
     r"""Root mean square of $\|H(0) - H\|_F$ over the start: exact, where Lemma C.3 bounds it.
 
@@ -126,6 +129,7 @@ class TheoryWidths(eqx.Module):
     generalization_init_scale: float  # initial scale of Theorem 5.1
 
 
+@entry
 def theory_widths(
     n: int,
     *,

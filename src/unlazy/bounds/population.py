@@ -6,11 +6,13 @@ from typing import Literal
 
 from unlazy.bounds.confidence import check_delta
 from unlazy.checks import check_count, check_name, check_positive
+from unlazy.entries import entry
 
 Variant = Literal["leading", "paper", "self-tuned"]
 _VARIANTS = ("leading", "paper", "self-tuned")
 
 
+@entry
 def uniform_convergence(
     rademacher: int | float,
     n: int,
@@ -53,6 +55,7 @@ def uniform_convergence(
     return 2 * lipschitz * rademacher + 3 * largest_loss * _deviation(2 / delta, n)
 
 
+@entry
 def population_loss(
     energy: int | float,
     n: int,
@@ -131,6 +134,7 @@ def population_loss(
     return training_loss + radius * math.sqrt(2 / n) + confidence
 
 
+@entry
 def sample_size(
     energy: int | float,
     loss: int | float,

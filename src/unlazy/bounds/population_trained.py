@@ -11,6 +11,7 @@ from unlazy.bounds.confidence import check_delta
 from unlazy.bounds.patterns import Inputs, check_network
 from unlazy.bounds.rademacher_network import linear_and_residual
 from unlazy.checks import check_positive
+from unlazy.entries import entry
 from unlazy.nets import TwoLayerParams
 
 
@@ -30,6 +31,7 @@ class TrainedBound(eqx.Module):
         return self.training_loss + self.linear + self.residual + self.confidence
 
 
+@entry
 def population_loss_trained(
     params0: TwoLayerParams,
     params: TwoLayerParams,

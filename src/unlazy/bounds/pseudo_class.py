@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Float64, PRNGKeyArray, Shaped
 from unlazy.bounds.patterns import Inputs, check_network
 from unlazy.bounds.rademacher import RademacherEstimate, estimate
 from unlazy.checks import as_array, check_count, check_finite, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
 from unlazy.nets.checking import check_kind
 
@@ -33,6 +34,7 @@ class ThreeLayerSupremum(eqx.Module):
     dV: Float64[Array, "m2 m1"]
 
 
+@entry
 def rademacher_pseudo_two_layer_supremum(
     params0: BiasedTwoLayerParams,
     x: Inputs,
@@ -81,6 +83,7 @@ def rademacher_pseudo_two_layer_supremum(
     return TwoLayerSupremum(float(tau) / len(xi) * float(np.abs(data.a) @ lengths), dW)
 
 
+@entry
 def rademacher_pseudo_two_layer(
     params0: BiasedTwoLayerParams,
     x: Inputs,
@@ -120,6 +123,7 @@ def rademacher_pseudo_two_layer(
     return estimate(float(tau) / len(data.x) * np.array([np.abs(data.a) @ l for l in lengths]))
 
 
+@entry
 def rademacher_pseudo_three_layer_supremum(
     params0: ThreeLayerParams,
     x: Inputs,
@@ -184,6 +188,7 @@ def rademacher_pseudo_three_layer_supremum(
         return ThreeLayerSupremum(value, jnp.asarray(dW), jnp.asarray(dV))
 
 
+@entry
 def rademacher_pseudo_three_layer(
     params0: ThreeLayerParams,
     x: Inputs,

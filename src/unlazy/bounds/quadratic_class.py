@@ -15,6 +15,7 @@ from unlazy.bounds.patterns import Inputs
 from unlazy.bounds.quadratic_features import Extremes, Start, checked_start, extremes
 from unlazy.bounds.rademacher import RademacherEstimate, estimate
 from unlazy.checks import as_array, check_count, check_finite, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.nets import TwoLayerParams
 
 
@@ -49,6 +50,7 @@ class QuadraticRademacher(eqx.Module):
         return self.paper_main + 1 / math.sqrt(self.samples)
 
 
+@entry
 def rademacher_quadratic_supremum(
     params0: TwoLayerParams,
     x: Inputs,
@@ -106,6 +108,7 @@ def rademacher_quadratic_supremum(
         return QuadraticSupremum(B**2 / (2 * math.sqrt(m)) * length, jnp.asarray(size[:, None] * v))
 
 
+@entry
 def rademacher_quadratic(
     params0: TwoLayerParams,
     x: Inputs,
@@ -162,6 +165,7 @@ def rademacher_quadratic(
     )
 
 
+@entry
 def rademacher_operator_bound(
     params0: TwoLayerParams, x: Inputs, *, activation: str | Activation = "relu3"
 ) -> float:

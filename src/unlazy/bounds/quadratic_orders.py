@@ -6,6 +6,7 @@ import math
 import equinox as eqx
 
 from unlazy.checks import check_count, check_positive
+from unlazy.entries import entry
 
 REGULARIZER_CONSTANT = 378 * (14 / 5) ** 3
 r"""$C = \max_p 56 p^3 - 5 p^4 = 8297.856$ at $p = 42/5$: what the regulariser's Hessian costs
@@ -21,6 +22,7 @@ class LandscapeTheory(eqx.Module):
     radius: float  # B_{w,0}, where stationary points lie: order only
 
 
+@entry
 def landscape_theory(
     *,
     opt: int | float,
@@ -84,6 +86,7 @@ def landscape_theory(
     )
 
 
+@entry
 def landscape_width(
     d: int, *, norm: int | float, epsilon: int | float, radius: int | float = 1.0
 ) -> float:
@@ -116,6 +119,7 @@ def landscape_width(
     return (b**12 + d**4 * b**4 + d**2 * b**20) / eps**4 + d**5 * b**8 / eps**2
 
 
+@entry
 def gradient_coupling_order(
     d: int, m: int, *, norm: int | float, radius: int | float = 1.0
 ) -> float:
@@ -147,6 +151,7 @@ def gradient_coupling_order(
     return first * m**-0.25 + d**2.5 * (B * w) ** 4 * m**-0.5
 
 
+@entry
 def hessian_coupling_order(
     d: int,
     m: int,

@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from unlazy.bounds.patterns import Inputs, check_network, preactivations
 from unlazy.bounds.second_moment import second_moment_norm
 from unlazy.checks import check_positive
+from unlazy.entries import entry
 from unlazy.nets import TwoLayerParams
 
 
@@ -25,6 +26,7 @@ class QuadraticGap(eqx.Module):
         return self.main + self.offset + self.coupling
 
 
+@entry
 def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> QuadraticGap:
     r"""A bound on the generalisation gap of the sign-randomised network, in expectation.
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.bounds.confidence import check_delta
 from unlazy.checks import as_array, check_count, check_gram, check_key, check_name, check_positive
+from unlazy.entries import entry
 
 _AT_ONCE = 256  # sign vectors in one product
 
@@ -24,6 +25,7 @@ class RademacherEstimate(eqx.Module):
     standard_error: float
 
 
+@entry
 def rademacher_linear(
     H: Float[Array | np.ndarray, "n n"],
     *,
@@ -70,6 +72,7 @@ def rademacher_linear(
     return estimate(distance / n * np.sqrt(np.maximum(squares, 0)))
 
 
+@entry
 def rademacher_linear_bound(H: Float[Array | np.ndarray, "n n"], *, distance: int | float) -> float:
     r"""Jensen's bound on `rademacher_linear`: no sampling, and little above it.
 
@@ -95,6 +98,7 @@ def rademacher_linear_bound(H: Float[Array | np.ndarray, "n n"], *, distance: in
     return float(distance) / H.shape[0] * math.sqrt(max(trace, 0.0))
 
 
+@entry
 def rademacher_probable(
     n: int,
     m: int,

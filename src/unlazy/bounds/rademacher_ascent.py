@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 from unlazy.bounds.patterns import Inputs, check_network
 from unlazy.bounds.rademacher import RademacherEstimate, estimate
 from unlazy.checks import check_count, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.nets import TwoLayerParams
 
 _STEP = 0.3  # of the distance, along the normalised gradient
@@ -22,6 +23,7 @@ class _Climb(NamedTuple):
     best: Float64[Array, ""]
 
 
+@entry
 def rademacher_ascent(
     params0: TwoLayerParams,
     x: Inputs,

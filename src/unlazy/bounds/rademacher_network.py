@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from unlazy.bounds.patterns import Inputs, check_network, pattern, preactivations
 from unlazy.checks import check_positive
+from unlazy.entries import entry
 from unlazy.nets import TwoLayerParams
 
 
@@ -24,6 +25,7 @@ class LinearAndResidual(eqx.Module):
         return self.linear + self.residual
 
 
+@entry
 def rademacher_counted(
     params0: TwoLayerParams,
     x: Inputs,
@@ -68,6 +70,7 @@ def rademacher_counted(
         return _linear_part(P, x, distance) + residual / _scale(P)
 
 
+@entry
 def rademacher_sharp(
     params0: TwoLayerParams,
     x: Inputs,

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_count, check_finite, check_positive
+from unlazy.entries import entry
 
 
 class WeightNormBound(eqx.Module):
@@ -19,6 +20,7 @@ class WeightNormBound(eqx.Module):
     frobenius: float
 
 
+@entry
 def rademacher_weight_norms(
     W: Float[Array | np.ndarray, "m d"], n: int, *, radius: int | float = 1.0
 ) -> WeightNormBound:

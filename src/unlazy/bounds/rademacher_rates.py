@@ -10,6 +10,7 @@ import numpy as np
 
 from unlazy.bounds.confidence import check_delta
 from unlazy.checks import as_number, check_count, check_name, check_positive
+from unlazy.entries import entry
 
 
 class NetworkRate(eqx.Module):
@@ -27,6 +28,7 @@ class NetworkRate(eqx.Module):
         return self.pseudo + self.coupling
 
 
+@entry
 def rademacher_linear_rate(
     n: int, *, norm: int | float, ball: Literal["l2", "l1"] = "l2", dimension: int | None = None
 ) -> float:
@@ -59,6 +61,7 @@ def rademacher_linear_rate(
     return float(norm) * math.sqrt(math.log(dimension or 1) / n)
 
 
+@entry
 def rademacher_relu_layer(
     rates: Sequence[float],
     *,
@@ -107,6 +110,7 @@ def rademacher_relu_layer(
     return 2 * D * sum(sizes) + B * R * math.sqrt(math.log(len(sizes)) / (n or 1))
 
 
+@entry
 def rademacher_two_layer_rate(
     n: int, m: int, *, tau: int | float, output_scale: int | float = 1.0
 ) -> NetworkRate:
@@ -133,6 +137,7 @@ def rademacher_two_layer_rate(
     return NetworkRate(float(output_scale) * m * float(tau) / math.sqrt(n), 0.0)
 
 
+@entry
 def rademacher_three_layer_rate(
     n: int,
     widths: tuple[int, int],
@@ -187,6 +192,7 @@ def rademacher_three_layer_rate(
     return NetworkRate(w * v * m1**0.25 * math.sqrt(m2 / n), bracket)
 
 
+@entry
 def generalization_gap(
     rademacher: float, n: int, *, delta: float, bound: int | float = 1.0
 ) -> float:

@@ -9,6 +9,7 @@ import equinox as eqx
 
 from unlazy.bounds.conditions import Condition, Prescription
 from unlazy.checks import check_count, check_positive
+from unlazy.entries import entry
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class ResNetConstants:
     steps: int | float = 1.0
     polylog: int | float = 1.0  # log(m), say
 
+    @entry
     def __post_init__(self):
         for name in ("tau_w", "tau_v", "delta", "steps", "polylog"):
             check_positive(getattr(self, name), name)
@@ -38,6 +40,7 @@ class ResNetTheory(Prescription):
     conditions: tuple[Condition, ...]
 
 
+@entry
 def resnet_theory(
     m: int,
     k: int,
@@ -174,6 +177,7 @@ class ResNetSampleSizes(eqx.Module):
     log10_kernel: float  # not enough for any kernel method
 
 
+@entry
 def resnet_sample_sizes(
     d: int, k: int, *, alpha: int | float, free: int | None = None
 ) -> ResNetSampleSizes:

@@ -6,6 +6,7 @@ import math
 import equinox as eqx
 
 from unlazy.checks import MOST_TERMS, check_count, check_finite, check_positive
+from unlazy.entries import entry
 
 
 class SampleSizes(eqx.Module):
@@ -31,6 +32,7 @@ def check_ridge_power(power: int, name: str = "power") -> None:
         )
 
 
+@entry
 def ridge_norm_bound(
     power: int,
     *,
@@ -76,6 +78,7 @@ def ridge_norm_bound(
     return fourth**0.25
 
 
+@entry
 def quadratic_sample_size(
     *,
     norm: int | float,
@@ -109,6 +112,7 @@ def quadratic_sample_size(
     return size / float(epsilon) ** 2
 
 
+@entry
 def ridge_sample_sizes(
     d: int,
     power: int,
@@ -150,6 +154,7 @@ def ridge_sample_sizes(
     return SampleSizes(quadratic=power**3 * scale / d, ntk=power**2 * scale)
 
 
+@entry
 def xor_sample_sizes(d: int, *, epsilon: int | float) -> SampleSizes:
     r"""Sample sizes for $x_1 x_2$ on inputs of norm $\sqrt d$.
 

@@ -10,8 +10,10 @@ from jaxtyping import Array, Float64
 
 from unlazy.bounds.patterns import Inputs
 from unlazy.checks import check_count, check_inputs
+from unlazy.entries import entry
 
 
+@entry
 def second_moment_norm(x: Inputs) -> float:
     r"""The size of the inputs' second moment, relative to their norm: between $1/\sqrt d$ and 1.
 
@@ -41,6 +43,7 @@ def second_moment_norm(x: Inputs) -> float:
         return float(np.sqrt(np.asarray(largest))) / float(radius)
 
 
+@entry
 def isotropic_second_moment_norm(n: int, d: int) -> float:
     r"""What `second_moment_norm` is about for isotropic inputs.
 

@@ -7,8 +7,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from unlazy.checks import check_count
+from unlazy.entries import entry
 
 
+@entry
 def ntk_series_coefficients(degree: int) -> Float64[np.ndarray, " q"]:
     r"""Coefficients of the power series of H-infinity, from degree 0 to `degree`.
 

@@ -5,6 +5,7 @@ import math
 
 from unlazy.bounds.conditions import Condition, Prescription
 from unlazy.checks import check_count, check_positive
+from unlazy.entries import entry
 from unlazy.special.complexities import check_epsilon
 
 
@@ -24,6 +25,7 @@ class ThreeLayerTheory(Prescription):
     conditions: tuple[Condition, ...]
 
 
+@entry
 def three_layer_theory(
     widths: tuple[int, int],
     *,

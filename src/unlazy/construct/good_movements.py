@@ -18,6 +18,7 @@ from unlazy.construct.quadratic_fit import QuadraticFit
 from unlazy.construct.quadratic_movements import sparse_part
 from unlazy.construct.sphere_start import check_sphere_start
 from unlazy.data import LowPlusSparse, Target
+from unlazy.entries import entry
 from unlazy.escape import Directions
 from unlazy.nets import TwoLayer
 
@@ -46,6 +47,7 @@ class GoodSolution(eqx.Module):
     remainder: float  # root mean square of what f has beyond f_L + f_Q there
 
 
+@entry
 def good_solution(
     geometry: Directions,
     target: Target,

@@ -11,6 +11,7 @@ from scipy.special import ndtr
 
 from unlazy.checks import MOST_IN_TABLE, check_count, check_name, check_positive
 from unlazy.data.concepts.functions import Function, as_series
+from unlazy.entries import entry
 from unlazy.special import (
     PowerSeries,
     hermite,
@@ -53,6 +54,7 @@ class IndicatorFunction(eqx.Module):
         """E h over both Gaussians, without truncation."""
         return float(self.factors[0]) * (0.5 if self.method == "minimum-norm" else 1.0)
 
+    @entry
     def __call__(self, a: Values, b: Values) -> Float64[np.ndarray, "*shape"]:
         """Evaluate in float64, by the recurrence of the polynomials: exact at high degree, too."""
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
@@ -64,6 +66,7 @@ class IndicatorFunction(eqx.Module):
         H, beta = self._polynomials(a), self._windows(b)
         return np.asarray(np.einsum("i,i...,i...->...", self.factors, H, beta))
 
+    @entry
     def clipped(self, limit: int | float) -> "IndicatorFunction":
         r"""The same with a kept within $\pm$ `limit`, which bounds it."""
         check_positive(limit, "limit")
@@ -131,6 +134,7 @@ class IndicatorFunction(eqx.Module):
         return beta
 
 
+@entry
 def indicator_function(
     phi: Function,
     *,

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Float64
 from scipy.special import ndtr
 
 from unlazy.construct.indicator import IndicatorFunction
+from unlazy.entries import entry
 from unlazy.special import indicator_window
 
 _REACH = 14.0  # standard deviations: a polynomial of degree 40 there still weighs nothing
@@ -27,6 +28,7 @@ class IndicatorError(eqx.Module):
     energy: float  # E h^2 by quadrature, truncation included
 
 
+@entry
 def indicator_error(h: IndicatorFunction, x1: Float[Array | np.ndarray, " n"]) -> IndicatorError:
     r"""Measure an indicator function against the function that it stands for.
 

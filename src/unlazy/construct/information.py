@@ -17,6 +17,7 @@ from unlazy.construct.indicator import IndicatorFunction
 from unlazy.construct.intervals import interval_partition, partition_signs
 from unlazy.construct.start_scales import Squares, check_start_scale, squares
 from unlazy.data.concepts.functions import unit_rows
+from unlazy.entries import entry
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind
 
@@ -53,6 +54,7 @@ class RandomInformation(eqx.Module):
     hidden: Float64[np.ndarray, "n m2"]  # n_i(x) without its bias, at the points given
 
 
+@entry
 def random_information(
     start: ThreeLayerParams | ThreeLayerStart,
     indicators: Sequence[IndicatorFunction],

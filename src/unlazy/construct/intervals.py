@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64
 from scipy.special import ndtr, ndtri
 
 from unlazy.checks import as_array
+from unlazy.entries import entry
 
 _HALVINGS = 80  # of the interval in which l is sought
 
@@ -36,6 +37,7 @@ class IntervalPartition(eqx.Module):
     middle: Float64[np.ndarray, " n"]  # d
     outer: Float64[np.ndarray, " n"]  # c
 
+    @entry
     def signs(self, g: Float[Array | np.ndarray, "*shape n"]) -> Any:
         """The signs at `g`, whose last axis goes with y: -1, 0 or 1, NumPy or JAX as `g` is."""
         g = as_array(g, "g")
@@ -66,6 +68,7 @@ def partition_signs(
     return sign * (odd + even).astype(g.dtype)
 
 
+@entry
 def interval_partition(y: Float[Array | np.ndarray, " n"], tau: float = 0.01) -> IntervalPartition:
     r"""Sets of mass $\tau$ under a standard Gaussian with balanced signs and conditional mean y.
 

@@ -15,6 +15,7 @@ from unlazy.bounds.movements import movement_terms
 from unlazy.bounds.patterns import Inputs
 from unlazy.checks import calling, check_finite, check_inputs, check_labels
 from unlazy.construct.sphere_start import check_sphere_start, zonal_coefficients
+from unlazy.entries import entry
 from unlazy.escape import Directions, LinearTerm
 from unlazy.escape.good_directions.projectors import SampleProjector
 from unlazy.nets import TwoLayer, TwoLayerParams
@@ -36,6 +37,7 @@ class LinearFit(eqx.Module):
     outputs: Float64[np.ndarray, " n"]  # f_L there
 
 
+@entry
 def low_part(
     geometry: Directions, target: Callable[[Any], Any], x: Inputs | None = None
 ) -> LinearFit:
@@ -99,6 +101,7 @@ def regression_points(geometry: Directions) -> Float64[np.ndarray, "n d"]:
     return np.asarray(term.x, np.float64)
 
 
+@entry
 def affine_part(
     net: TwoLayer,
     params0: TwoLayerParams,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.bounds.patterns import Inputs, check_network, pattern, pattern_gram, preactivations
 from unlazy.checks import check_labels
+from unlazy.entries import entry
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams
 
@@ -23,6 +24,7 @@ class MinimumNorm(eqx.Module):
     energy: float  # y^T H(0)^-1 y, the squared norm of dW
 
 
+@entry
 def minimum_norm(
     params0: TwoLayerParams, x: Inputs, y: Float[Array | np.ndarray, " n"]
 ) -> MinimumNorm:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import check_count, check_finite, check_positive
 from unlazy.data import corners
+from unlazy.entries import entry
 from unlazy.nets import TwoLayerParams
 
 Norms = int | float | Float[np.ndarray, "*shape"]
@@ -34,6 +35,7 @@ class ParityNetwork(eqx.Module):
     norm: float  # |W|_F
     gamma: float  # the most that one unit of norm correlates with the parity
 
+    @entry
     def frontier(self, norm: Norms) -> Float64[np.ndarray, "*shape"]:
         r"""The least mean square error of any width at $\|W\|_F = \tau$.
 
@@ -49,6 +51,7 @@ class ParityNetwork(eqx.Module):
         return np.asarray(np.maximum(1 - np.asarray(norm, np.float64) * self.gamma, 0.0) ** 2)
 
 
+@entry
 def parity_network(
     inputs: int, degree: int, *, copies: int = 1, share: int | float = 1.0
 ) -> ParityNetwork:
@@ -107,6 +110,7 @@ def parity_network(
     )
 
 
+@entry
 def repeat_neurons(params: TwoLayerParams, copies: int) -> TwoLayerParams:
     r"""The same function with every neuron several times, and the same norm.
 
@@ -128,6 +132,7 @@ def repeat_neurons(params: TwoLayerParams, copies: int) -> TwoLayerParams:
         return TwoLayerParams(W=W, a=jnp.repeat(params.a, copies))
 
 
+@entry
 def pad_inputs(params: TwoLayerParams, inputs: int) -> TwoLayerParams:
     r"""The same function of the first $d_0$ of d coordinates, each of size $1/\sqrt d$.
 

@@ -14,10 +14,12 @@ from unlazy.construct.quadratic_fit import QuadraticFit, report
 from unlazy.construct.ridge_readout import checked_direction
 from unlazy.construct.sphere_start import check_sphere_start, zonal_coefficients
 from unlazy.data import target
+from unlazy.entries import entry
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.special import gegenbauer, gegenbauer_power, harmonic_dimension
 
 
+@entry
 def sparse_part(
     net: TwoLayer,
     params0: TwoLayerParams,

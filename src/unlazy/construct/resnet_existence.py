@@ -17,6 +17,7 @@ from unlazy.construct.bounded_indicators import indicator_bias
 from unlazy.construct.indicator import IndicatorFunction, Truncation, indicator_function
 from unlazy.construct.start_scales import check_given_scale, check_start_scale, squares
 from unlazy.data import BiasedConcept, ResidualConcept
+from unlazy.entries import entry
 from unlazy.nets import ResNet3Params
 from unlazy.special import PowerSeries
 
@@ -48,6 +49,7 @@ class ResNetWeights(eqx.Module):
     flipped: float  # share of first-layer signs that the movement changes
 
 
+@entry
 def resnet_weights(
     params0: ResNet3Params,
     concept: ResidualConcept,

@@ -13,9 +13,11 @@ from unlazy.bounds.sample_sizes import check_ridge_power
 from unlazy.checks import check_count, check_name
 from unlazy.construct.quadratic_fit import QuadraticFit, check_start, report
 from unlazy.construct.ridge_readout import Method, checked_direction, relu_readout
+from unlazy.entries import entry
 from unlazy.nets import TwoLayer, TwoLayerParams
 
 
+@entry
 def ridge_power(
     net: TwoLayer,
     params0: TwoLayerParams,
@@ -69,6 +71,7 @@ def ridge_power(
     return _sum(net, params0, terms, x, method=method, ridge=ridge, delta=delta)
 
 
+@entry
 def ridge_sum(
     net: TwoLayer,
     params0: TwoLayerParams,
@@ -127,6 +130,7 @@ def ridge_sum(
     return _sum(net, params0, terms, x, method=method, ridge=ridge, delta=delta)
 
 
+@entry
 def two_xor(
     net: TwoLayer,
     params0: TwoLayerParams,

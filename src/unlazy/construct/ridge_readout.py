@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import check_count, check_finite, check_inputs, check_name, check_positive
+from unlazy.entries import entry
 from unlazy.linalg import eigh
 from unlazy.special import (
     funk_hecke,
@@ -39,6 +40,7 @@ class RidgeReadout(eqx.Module):
     energy: float  # E a(w)^2 over all neurons; for least squares the mean over those given
 
 
+@entry
 def relu_readout(
     W: Weights,
     alpha: int | float,

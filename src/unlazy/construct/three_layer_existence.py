@@ -23,6 +23,7 @@ from unlazy.construct.information import (
 )
 from unlazy.construct.start_scales import check_given_scale, squares
 from unlazy.data import ThreeLayerConcept
+from unlazy.entries import entry
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind
 
@@ -59,6 +60,7 @@ class ThreeLayerWeights(eqx.Module):
             return jnp.asarray(self.left.T @ self.right)
 
 
+@entry
 def three_layer_weights(
     start: ThreeLayerParams | ThreeLayerStart,
     concept: ThreeLayerConcept,

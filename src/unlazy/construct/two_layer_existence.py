@@ -16,6 +16,7 @@ from unlazy.construct.bounded_indicators import indicator_bias
 from unlazy.construct.indicator import IndicatorFunction, Method, indicator_function
 from unlazy.construct.start_scales import check_given_scale, check_start_scale, squares
 from unlazy.data import TwoLayerConcept
+from unlazy.entries import entry
 from unlazy.nets import BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_rows
 
@@ -41,6 +42,7 @@ class TwoLayerWeights(eqx.Module):
     rms_error: float
 
 
+@entry
 def two_layer_weights(
     params0: BiasedTwoLayerParams,
     concept: TwoLayerConcept,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from unlazy.checks import as_array, check_count, check_name
 from unlazy.data.concepts import ThreeLayerConcept
+from unlazy.entries import entry
 from unlazy.special import PowerSeries, chebyshev_series, taylor_series
 
 _PAIRS = {"sines": (("sin", 3.0), ("cos", 7.0)), "tanhs": (("tanh", 8.0), ("tanh", 8.0))}
@@ -33,9 +34,11 @@ class ComposedProduct(eqx.Module):
 
     kind: str = eqx.field(static=True)
 
+    @entry
     def __check_init__(self):
         check_name(self.kind, _PAIRS, "kind")
 
+    @entry
     def __call__(self, x: Float[Array | np.ndarray, "n d"]) -> Float[Array | np.ndarray, " n"]:
         """Its values at the rows of `x`, in their dtype."""
         x = as_array(x)
@@ -46,6 +49,7 @@ class ComposedProduct(eqx.Module):
         measured = xp.sum(getattr(xp, inner)(s * x[:, :3]), axis=1)
         return (measured - 2) ** 2 * getattr(xp, last)(t * x[:, 3])
 
+    @entry
     def concept(self, *, inputs: int = 4, degree: int = 41) -> ThreeLayerConcept:
         r"""The same function as a three-layer concept, whose complexity is known.
 

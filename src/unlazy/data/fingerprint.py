@@ -7,11 +7,13 @@ from pathlib import Path
 
 from unlazy.checks import check_name
 from unlazy.data.sources import NAMES, cifar_batches, find_or_download, idx_pair
+from unlazy.entries import entry
 from unlazy.errors import DataFileError
 
 _DIGITS = 16  # hexadecimal; enough to tell copies apart
 
 
+@entry
 def fingerprint(name: str) -> str:
     """Digest of the files of an image set, so that results can say which copy they are of.
 

@@ -7,8 +7,10 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_positive
 from unlazy.draws import draw_normal, draw_signs
+from unlazy.entries import entry
 
 
+@entry
 def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[Array, "n d"]:
     r"""Draw `n` points, independent and uniform on the sphere of radius `radius` in `d` dimensions.
 
@@ -46,6 +48,7 @@ def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[A
     return radius * jnp.where(norm > 0, g / norm, axis)
 
 
+@entry
 def cube(n: int, d: int, *, scale: float = 1.0, key: PRNGKeyArray) -> Float[Array, "n d"]:
     """Draw `n` corners, independent and uniform among the `2**d` of the cube `[-scale, scale]^d`.
 
@@ -74,6 +77,7 @@ def cube(n: int, d: int, *, scale: float = 1.0, key: PRNGKeyArray) -> Float[Arra
     return scale * draw_signs(key, (n, d))
 
 
+@entry
 def corners(d: int, *, scale: int | float = 1.0) -> Float64[np.ndarray, "n d"]:
     """All `2**d` corners of the cube `[-scale, scale]^d`, for exact averages over it.
 

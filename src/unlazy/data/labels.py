@@ -8,8 +8,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, is_known, some_rows
 from unlazy.draws import draw_signs
+from unlazy.entries import entry
 
 
+@entry
 def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
     """Draw `n` independent labels, +1 or -1 with probability one half each.
 
@@ -36,6 +38,7 @@ def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
     return draw_signs(key, (n,))
 
 
+@entry
 def corrupt_labels(
     y: Float[Array, " n"], fraction: float, *, key: PRNGKeyArray
 ) -> Float[Array, " n"]:

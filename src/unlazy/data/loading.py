@@ -14,11 +14,13 @@ from unlazy.data.image_sets import read_image_set
 from unlazy.data.raw import CLASSES, ImageSet
 from unlazy.data.sources import NAMES
 from unlazy.data.task import Task
+from unlazy.entries import entry
 from unlazy.errors import DataFileError
 
 _BLOCK = 4096  # rows held in float64 at a time; all 50,000 of CIFAR-10 would take 1.2 GB
 
 
+@entry
 def load(
     name: str,
     *,

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from unlazy.checks import as_array, check_count, check_finite
 from unlazy.data.polynomials import Inputs, RidgePowers, Values, product, rows_of
+from unlazy.entries import entry
 
 
 class LowPlusSparse(eqx.Module):
@@ -35,6 +36,7 @@ class LowPlusSparse(eqx.Module):
     linear: tuple[float, ...] | None = eqx.field(static=True)
     quadratic: tuple[tuple[float, ...], ...] | None = eqx.field(static=True)
 
+    @entry
     def __init__(
         self,
         alphas: Sequence[int | float] | Float[Array | np.ndarray, " q"],
@@ -56,10 +58,12 @@ class LowPlusSparse(eqx.Module):
             rows = _checked(quadratic, (d, d), "quadratic").tolist()
             self.quadratic = tuple(tuple(row) for row in rows)
 
+    @entry
     def __call__(self, x: Inputs) -> Values:
         """Its values at the rows of `x`, in their dtype."""
         return self.low(x) + self.sparse(x)
 
+    @entry
     def low(self, x: Inputs) -> Values:
         """The dense part at the rows of `x`."""
         xp, x = rows_of(x)

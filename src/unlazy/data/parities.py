@@ -14,6 +14,7 @@ from scipy.linalg import block_diag
 
 from unlazy.checks import as_array, check_count, check_finite, check_positive
 from unlazy.data.concepts import BiasedConcept, ResidualConcept
+from unlazy.entries import entry
 
 Inputs = Float[Array | np.ndarray, "n d"]
 Outputs = Float[Array | np.ndarray, "n k"]
@@ -56,6 +57,7 @@ class ComposedParities(eqx.Module):
     beta: float = eqx.field(static=True)
     scale: float = eqx.field(static=True)
 
+    @entry
     def __init__(
         self,
         groups: Sequence[Sequence[int]],
@@ -84,11 +86,13 @@ class ComposedParities(eqx.Module):
         check_positive(scale, "scale")
         self.alpha, self.beta, self.scale = float(alpha), float(beta), float(scale)
 
+    @entry
     def __call__(self, x: Inputs) -> Outputs:
         """Its values at the rows of `x`, in their dtype."""
         F = self.base(x)
         return self.beta * F + self.alpha * self._composed(F)
 
+    @entry
     def base(self, x: Inputs) -> Outputs:
         """The base signal F, without its factor."""
         x = as_array(x)
@@ -99,6 +103,7 @@ class ComposedParities(eqx.Module):
         xp = jnp if isinstance(x, jax.Array) else np
         return xp.stack([_product(x, group, self.scale) for group in self.groups], axis=1)
 
+    @entry
     def composite(self, x: Inputs) -> Outputs:
         """The composite signal G(F(x)), without its factor."""
         return self._composed(self.base(x))
@@ -126,6 +131,7 @@ class ComposedParities(eqx.Module):
         same = [2 * self.alpha * self.beta * s for group, s in pairs if tuple(sorted(group)) == S]
         return self.outputs * (self.alpha**2 + self.beta**2) + sum(same)
 
+    @entry
     def concept(self, *, inputs: int | None = None) -> ResidualConcept:
         r"""The same function on unit inputs as a residual concept, whose complexity is known.
 

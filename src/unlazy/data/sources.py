@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unlazy.checks import check_name
 from unlazy.data.downloads import CIFAR_FOLDER, download
+from unlazy.entries import entry
 from unlazy.errors import DataFileError
 
 # Folders under a root, in the order they are looked at; torchvision's layout comes second.
@@ -24,6 +25,7 @@ _IDX_STEMS = {
 }
 
 
+@entry
 def available(name: str) -> bool:
     """Whether an image set can be loaded without a download.
 
@@ -43,6 +45,7 @@ def available(name: str) -> bool:
     return where(name) is not None
 
 
+@entry
 def where(name: str) -> Path | None:
     """The folder that an image set would be loaded from, or None if it would be downloaded.
 

@@ -12,6 +12,7 @@ from unlazy.data.composed_products import composed_sines, composed_tanhs
 from unlazy.data.low_plus_sparse import LowPlusSparse, linear_plus_square, quadratic_plus_cubic
 from unlazy.data.parities import hard_parities, parities_of_parities, parity_coefficient
 from unlazy.data.polynomials import Inputs, Monomials, RidgePowers
+from unlazy.entries import entry
 
 Outputs = Float[Array | np.ndarray, "n *c"]
 
@@ -25,6 +26,7 @@ class Target(Protocol):
         ...
 
 
+@entry
 def target(name: str, **options: Any) -> Target:
     r"""The target function of that name, callable on inputs.
 
@@ -81,6 +83,7 @@ def target(name: str, **options: Any) -> Target:
         raise TypeError(f"`options` must be those of target {name!r}, but it {what}.") from None
 
 
+@entry
 def _two_xor(coordinates: tuple[int, int] = (0, 1)) -> Monomials:
     if len(coordinates) != 2 or coordinates[0] == coordinates[1]:
         raise ValueError(
@@ -89,14 +92,17 @@ def _two_xor(coordinates: tuple[int, int] = (0, 1)) -> Monomials:
     return Monomials([1.0], [coordinates])
 
 
+@entry
 def _monomial(coordinates: Sequence[int], coefficient: int | float = 1.0) -> Monomials:
     return Monomials([coefficient], [coordinates])
 
 
+@entry
 def _parity(coordinates: Sequence[int], scale: int | float = 1.0) -> Monomials:
     return Monomials([parity_coefficient(coordinates, scale)], [coordinates])
 
 
+@entry
 def _ridge_power(
     beta: Float[Array | np.ndarray, " d"], power: int, alpha: int | float = 1.0
 ) -> RidgePowers:

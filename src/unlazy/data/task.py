@@ -5,6 +5,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_inputs, check_labels
+from unlazy.entries import entry
 
 
 class Task(eqx.Module):
@@ -25,6 +26,7 @@ class Task(eqx.Module):
     name: str = eqx.field(static=True)
     classes: tuple[int, ...] = eqx.field(static=True)  # in the order of the columns of y
 
+    @entry
     def __check_init__(self):
         check_inputs(self.x_train, "x_train")
         check_inputs(self.x_test, "x_test")

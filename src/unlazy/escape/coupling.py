@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.activations import Activation
 from unlazy.bounds.confidence import check_delta
 from unlazy.checks import check_count, check_finite, check_inputs, check_name
+from unlazy.entries import entry
 from unlazy.escape.norms import norm_2p
 from unlazy.escape.predictors import as_movement
 from unlazy.losses import PointwiseLoss, pointwise
@@ -56,6 +57,7 @@ class _Layer(NamedTuple):
         return jnp.max(jnp.abs(self.a))
 
 
+@entry
 def smoothness(activation: Activation) -> Smoothness:
     r"""The constants of an activation, for those that vanish to third order at 0.
 
@@ -87,6 +89,7 @@ def smoothness(activation: Activation) -> Smoothness:
     )
 
 
+@entry
 def quadratic_bound(
     net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs
 ) -> Float64[np.ndarray, " n"]:
@@ -108,6 +111,7 @@ def quadratic_bound(
         return np.asarray(C2 / 2 * at.amplitude * at.radius**2 * at.largest * at.size**2)
 
 
+@entry
 def linear_variance(
     net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs
 ) -> Float64[np.ndarray, " n"]:
@@ -128,6 +132,7 @@ def linear_variance(
         return np.asarray(_variance(net, at))
 
 
+@entry
 def linear_variance_bound(
     net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs
 ) -> Float64[np.ndarray, " n"]:
@@ -150,6 +155,7 @@ def linear_variance_bound(
         return np.asarray(scale * at.largest**4 * at.radius**2)
 
 
+@entry
 def remainder_bound(
     net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs
 ) -> Float64[np.ndarray, " n"]:
@@ -172,6 +178,7 @@ def remainder_bound(
         return np.asarray(scale * at.radius**3)
 
 
+@entry
 def coupling_bound(
     net: TwoLayer,
     params: TwoLayerParams,
@@ -214,6 +221,7 @@ def coupling_bound(
     return float(np.mean(loss.lipschitz * remainder + second))
 
 
+@entry
 def init_norm_bound(inputs: int, width: int, *, delta: float = 0.05, form: str = "paper") -> float:
     r"""A bound on the norms of all initial weights together, in units of $1/B_x$.
 

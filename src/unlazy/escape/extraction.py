@@ -14,6 +14,7 @@ from numpy.polynomial.hermite_e import hermeval
 
 from unlazy.activations import Activation, activation
 from unlazy.checks import MOST_FACTORIAL, check_count, check_finite, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.escape.moments import Nodes, matched_moments
 from unlazy.special.gaussian_quadrature import gaussian_rule
 
@@ -40,6 +41,7 @@ class ExtractionNet(eqx.Module):
     multipliers: Float[Array, "m copies"]
     weights: Float[Array, "m copies"]
 
+    @entry
     def __call__(self, delta: Weights, x: Inputs) -> Float[Array, " n"]:
         """The outputs at the rows of `x`, after the movement `delta`."""
         Z0, Z = self._preactivations(delta, x)
@@ -49,6 +51,7 @@ class ExtractionNet(eqx.Module):
             total = total + b[None, :] * self.activation(Z0 + z[None, :] * Z)
         return jnp.sum(total, axis=1) / math.sqrt(self.W0.shape[0])
 
+    @entry
     def term(self, delta: Weights, x: Inputs, order: int) -> Float[Array, " n"]:
         r"""The Taylor term of that order in the movement, in closed form.
 
@@ -73,6 +76,7 @@ class ExtractionNet(eqx.Module):
         return x @ self.W0.T, x @ jnp.asarray(delta).T
 
 
+@entry
 def sampled_extraction(
     sigma: str | Activation,
     W0: Weights,
@@ -123,6 +127,7 @@ def sampled_extraction(
     return ExtractionNet(sigma, order, W0, multipliers, weights)
 
 
+@entry
 def block_extraction(
     sigma: str | Activation, W0: Weights, order: int, *, nodes: Nodes = "chebyshev"
 ) -> ExtractionNet:
@@ -158,6 +163,7 @@ class PowerExtraction(NamedTuple):
     delta: Float[Array, "m d"]
 
 
+@entry
 def power_extraction(
     net: ExtractionNet,
     beta: Float[Array | np.ndarray, " d"],

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key, check_name
+from unlazy.entries import entry
 
 Nodes = str | Sequence[int | float | Fraction] | np.ndarray
 _FAMILIES = ("chebyshev", "equispaced")
@@ -30,17 +31,20 @@ class Discrete(eqx.Module):
     weights: Float64[np.ndarray, " k"]
     exact: tuple[tuple[Fraction, Fraction], ...] | None = eqx.field(static=True, default=None)
 
+    @entry
     def moment(self, j: int) -> float:
         """The mean of the j-th power."""
         check_count(j, "j", least=0)
         return math.fsum(self.weights * self.support**j)
 
+    @entry
     def sample(self, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "..."]:
         """Independent draws, in JAX's default floating-point type."""
         check_key(key)
         values, weights = (jnp.asarray(v, float) for v in (self.support, self.weights))
         return jr.choice(key, values, shape, p=weights)
 
+    @entry
     def stratified(self, count: int, *, key: PRNGKeyArray) -> Float[Array, " {count}"]:
         """Draws that take each value as often as its weight says, in random order.
 
@@ -64,6 +68,7 @@ class MatchedMoments(NamedTuple):
     minus: Discrete
 
 
+@entry
 def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
     r"""Two multipliers whose moments agree below `order` and differ by 1 there.
 

@@ -8,7 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from unlazy.entries import entry
 
+
+@entry
 def norm_2p(W: Float[Array | np.ndarray, "m d"], p: int | float) -> Float[Array, ""]:
     r"""The (2, p) norm of a matrix with one neuron a row.
 

@@ -5,9 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from unlazy.entries import entry
+
 Matrix = Float[Array | np.ndarray, "m d"]
 
 
+@entry
 def regularizer(W: Matrix) -> Float[Array, ""]:
     r"""The eighth power of the (2, 4) norm, which keeps the movements of the neurons alike.
 
@@ -24,6 +27,7 @@ def regularizer(W: Matrix) -> Float[Array, ""]:
     return jnp.sum(_squares(W) ** 2) ** 2
 
 
+@entry
 def regularizer_gradient(W: Matrix) -> Float[Array, "m d"]:
     r"""The gradient of `regularizer`.
 
@@ -39,6 +43,7 @@ def regularizer_gradient(W: Matrix) -> Float[Array, "m d"]:
     return 8 * jnp.sum(q**2) * q[:, None] * jnp.asarray(W)
 
 
+@entry
 def regularizer_hvp(W: Matrix, V: Matrix) -> Float[Array, "m d"]:
     r"""The Hessian of `regularizer` at `W`, applied to `V`.
 
@@ -57,6 +62,7 @@ def regularizer_hvp(W: Matrix, V: Matrix) -> Float[Array, "m d"]:
     return own + 32 * jnp.sum(q * inner) * q[:, None] * W
 
 
+@entry
 def regularizer_hessian_form(W: Matrix, V: Matrix) -> Float[Array, ""]:
     r"""The second derivative of `regularizer` at `W` along `V`.
 
@@ -72,6 +78,7 @@ def regularizer_hessian_form(W: Matrix, V: Matrix) -> Float[Array, ""]:
     return _own_form(W, V) + 32 * jnp.sum(_squares(W) * _inner(W, V)) ** 2
 
 
+@entry
 def regularizer_curvature(W: Matrix, W_star: Matrix) -> Float[Array, ""]:
     r"""The second derivative of `regularizer` along `W_star`, averaged over signs on its rows.
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_real, is_known
+from unlazy.entries import entry
 from unlazy.escape.signs import Where, flip, random_signs, units
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.taylor.movement import matched
@@ -22,6 +23,7 @@ Inputs = Float[Array | np.ndarray, "n ..."]
 _AT_ONCE = 8  # sign draws evaluated together
 
 
+@entry
 def signed_output(
     net: Model,
     params: Any,
@@ -60,6 +62,7 @@ def signed_output(
     return evaluator(net, params, delta, x, where)(jnp.asarray(signs))
 
 
+@entry
 def mean_output(
     net: Model,
     params: Any,
@@ -108,6 +111,7 @@ def mean_output(
     return jnp.mean(jax.lax.map(one, jr.split(key, draws), batch_size=_AT_ONCE), axis=0)
 
 
+@entry
 def quadratic_output(
     net: TwoLayer, params: TwoLayerParams, delta: Any, x: Float[Array | np.ndarray, "n d"]
 ) -> Float[Array, " n"]:

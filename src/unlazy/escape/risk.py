@@ -10,6 +10,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key
+from unlazy.entries import entry
 from unlazy.escape.penalty import regularizer
 from unlazy.escape.predictors import Model, evaluator
 from unlazy.escape.signs import Where, all_signs, hidden_rows, units
@@ -66,6 +67,7 @@ class RandomizedRisk:
     strength: int | float = 0.0
     where: Where | None = None
 
+    @entry
     def __post_init__(self) -> None:
         """Check the options."""
         check_count(self.draws, "draws")
@@ -74,6 +76,7 @@ class RandomizedRisk:
             raise ValueError(f"`strength` must be at least 0, got strength={self.strength}.")
         pointwise(self.loss)
 
+    @entry
     def __call__(self, delta: Any, batch: tuple[Any, Any], key: PRNGKeyArray) -> Float[Array, ""]:
         """An unbiased estimate of the risk on the batch `(x, y)`."""
         check_key(key)
@@ -85,6 +88,7 @@ class RandomizedRisk:
             signs = jnp.concatenate([signs, -signs])
         return jnp.mean(jax.vmap(self._at(delta, batch))(signs)) + self._regularization(delta)
 
+    @entry
     def exact(self, delta: Any, batch: tuple[Any, Any]) -> Float[Array, ""]:
         """The risk itself, over all 2^m signs; for at most 16 neurons."""
         width = units(delta, self.where)

@@ -13,12 +13,14 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key
+from unlazy.entries import entry
 from unlazy.nets import TwoLayerParams
 
 Where = Callable[[Any], Any]  # from a displacement to its leaf, or leaves, with one row a neuron
 Signs = Float[Array | np.ndarray, " m"]
 
 
+@entry
 def random_signs(width: int, *, key: PRNGKeyArray) -> Float[Array, " {width}"]:
     """Independent signs, +1 or -1 with equal chance, one for each neuron.
 
@@ -40,6 +42,7 @@ def all_signs(width: int) -> Float[np.ndarray, "t {width}"]:
     return np.array(list(itertools.product((1.0, -1.0), repeat=width)))
 
 
+@entry
 def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:
     r"""Multiply the movement of each neuron by its sign.
 

@@ -8,11 +8,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_finite, is_known
+from unlazy.entries import entry
 from unlazy.nets import ThreeLayerParams
 
 Matrix = Float[Array | np.ndarray, "m d"]
 
 
+@entry
 def spread_ratio(W: Matrix) -> float:
     r"""How unevenly the rows of a matrix share its norm: 1 if all alike, m if one has it all.
 
@@ -41,6 +43,7 @@ def spread_ratio(W: Matrix) -> float:
     return float(len(r) * np.sum(r**2) / np.sum(r) ** 2)
 
 
+@entry
 def three_layer_regularizer(
     delta: ThreeLayerParams,
     *,

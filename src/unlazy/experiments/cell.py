@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from unlazy.entries import entry
 from unlazy.experiments.canonical import compact_json, encode
 
 # An experiment's name is also a folder below the store: no dots in front, no empty parts.
@@ -49,6 +50,7 @@ class Cell:
     label: str = ""
     digest: str = field(init=False, repr=False)
 
+    @entry
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.experiment):
             raise ValueError(
@@ -96,6 +98,7 @@ class CellResult:
     table: dict[str, np.ndarray]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
+    @entry
     def __post_init__(self) -> None:
         for name, column in self.table.items():
             _check_column(name, column)

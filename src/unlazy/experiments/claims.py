@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.entries import entry
 from unlazy.experiments.canonical import json_number
 
 HOLDS, REFUTED = "holds", "refuted"
@@ -52,6 +53,7 @@ class Claim:
     expected: str = HOLDS
     note: str = ""
 
+    @entry
     def __post_init__(self) -> None:
         if self.relation not in _RELATIONS:
             raise ValueError(
@@ -111,12 +113,14 @@ class Claim:
         }
 
 
+@entry
 def least(values: Any) -> float:
     """The least of all numbers; nan, which refutes a claim, where there is none or one is nan."""
     numbers = np.asarray(values, float)
     return float(numbers.min()) if numbers.size else math.nan
 
 
+@entry
 def largest(values: Any) -> float:
     """The largest of all numbers; nan, which refutes a claim, where there is none or one is nan.
 
@@ -128,6 +132,7 @@ def largest(values: Any) -> float:
     return float(numbers.max()) if numbers.size else math.nan
 
 
+@entry
 def with_record(claims: Iterable[Claim], refuted: Collection[str]) -> list[Claim]:
     """The claims, those recorded as refuted at a preset marked so.
 

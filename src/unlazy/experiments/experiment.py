@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unlazy.entries import entry
 from unlazy.experiments.cell import Cell, Results, Run
 from unlazy.experiments.claims import Claim
 
@@ -59,6 +60,7 @@ class Experiment:
     plot: Callable[[Any, Results], "matplotlib.figure.Figure"]
     notes: Callable[[Any], list[str]] = _no_notes
 
+    @entry
     def preset(self, name: str) -> Preset:
         """The preset of that name.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.entries import entry
 from unlazy.experiments.disk import replace_file
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def bear_nothing(fig: "matplotlib.figure.Figure") -> None:
                 axis.set_view_interval(0.1, 1.0, ignore=True)
 
 
+@entry
 def save_figure(fig: "matplotlib.figure.Figure", folder: Path, stem: str) -> tuple[Path, Path]:
     """Save a figure as PNG (200 dpi) and SVG, each replaced in one step.
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from unlazy.entries import entry
 from unlazy.experiments.cell import Cell
 
 
@@ -20,18 +21,23 @@ class Stream(Protocol):
 class Reporter:
     """Tells nothing; the others override what they tell. Several cells may be at work at a time."""
 
+    @entry
     def note(self, text: str) -> None:
         """A remark for the user."""
 
+    @entry
     def start(self, name: str, cells: int, stored: int) -> None:
         """The run begins: so many cells, so many of them stored already."""
 
+    @entry
     def cell_started(self, cell: Cell) -> None:
         """The computation of a cell begins."""
 
+    @entry
     def cell_progress(self, cell: Cell, done: int, total: int) -> None:
         """A cell at work is that far."""
 
+    @entry
     def cell_finished(self, cell: Cell, seconds: float) -> None:
         """A cell at work is stored."""
 
@@ -111,6 +117,7 @@ class PassingReporter(Reporter):
         self.reporter.close()
 
 
+@entry
 def reporter_for(stream: Stream) -> Reporter:
     """The reporter that suits a stream: bars on a terminal, lines elsewhere."""
     if not stream.isatty() or os.environ.get("TERM") == "dumb":

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from unlazy.entries import entry
 from unlazy.errors import UnlazyError
 from unlazy.experiments import disk, environment
 from unlazy.experiments.canonical import readable_json
@@ -72,6 +73,7 @@ class RunReport:
         }
 
 
+@entry
 def run_experiment(
     experiment: Experiment,
     preset: str = "quick",

@@ -6,10 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from unlazy.entries import entry
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@entry
 def shared_by_cells(latest: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Keep the `latest` results of a function; a cell waits where another is computing.
 

@@ -12,6 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from unlazy.entries import entry
 from unlazy.errors import StoreError
 from unlazy.experiments import disk
 from unlazy.experiments.canonical import compact_json, readable_json
@@ -45,9 +46,11 @@ class Store:
         array([0.5])
     """
 
+    @entry
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
 
+    @entry
     def folder(self, cell: Cell) -> Path:
         """Where the cell is, or would be."""
         # Twenty digits keep paths short; should two cells ever share them, `read` tells them apart.
@@ -69,6 +72,7 @@ class Store:
         if experiment:
             disk.check_writable(self._cells / experiment)
 
+    @entry
     def has(self, cell: Cell) -> bool:
         """Whether the cell was stored; whether it is undamaged, only `read` can tell.
 
@@ -81,6 +85,7 @@ class Store:
             return True
         return False
 
+    @entry
     def read(self, cell: Cell) -> CellResult:
         """The stored result of a cell.
 
@@ -100,12 +105,14 @@ class Store:
             with _as_written(folder / ARRAYS, record) as arrays:
                 return CellResult(columns, read_arrays(arrays))
 
+    @entry
     def meta(self, cell: Cell) -> dict[str, Any]:
         """What was recorded about the run that stored the cell."""
         folder = self.folder(cell)
         with _damage(folder):
             return json.loads(_bytes(folder / META))
 
+    @entry
     def write(
         self, cell: Cell, result: CellResult, meta: Mapping[str, Any], *, replace: bool = False
     ) -> None:
@@ -132,6 +139,7 @@ class Store:
                 disk.discard(temporary)
             disk.sync_folder(target.parent)
 
+    @entry
     def remove(self, cell: Cell) -> None:
         """Remove a stored cell, if it is there."""
         with disk.disk_errors("write to", self.root):

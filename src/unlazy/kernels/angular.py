@@ -11,12 +11,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_count, check_positive
+from unlazy.entries import entry
 from unlazy.kernels.blocks import angular_matrix, check_pair, polar
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.mlp import MOST_LAYERS, ntk
 from unlazy.special import arc_cosine
 
 
+@entry
 def gaussian(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,
@@ -53,6 +55,7 @@ def gaussian(
     return at_precision(evaluate, x1, x2, dtype)
 
 
+@entry
 def arcsin(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,
@@ -85,6 +88,7 @@ def arcsin(
     return at_precision(partial(angular_matrix, _Arcsin(), lambda norm: norm), x1, x2, dtype)
 
 
+@entry
 def conjugate(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,
@@ -119,6 +123,7 @@ def conjugate(
     return _normalised(x1, x2, layers, "last", dtype)
 
 
+@entry
 def tangent(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,

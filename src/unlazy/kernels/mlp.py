@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_count, check_name, check_positive, is_known, some_rows
+from unlazy.entries import entry
 from unlazy.kernels.blocks import angular_matrix, check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.dual import ActivationLike, dual_of
@@ -24,6 +25,7 @@ MOST_LAYERS = 1000
 """Each is traced by itself, and 2^depth, which scales the normalised kernels, is a float."""
 
 
+@entry
 def ntk(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,
@@ -112,6 +114,7 @@ def ntk(
     return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
 
 
+@entry
 def nngp(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,

@@ -22,6 +22,7 @@ from unlazy.checks import (
     check_positive,
 )
 from unlazy.checks import some_rows as _some_rows
+from unlazy.entries import entry
 from unlazy.errors import UnlazyWarning, user_level
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
@@ -43,6 +44,7 @@ _FEWEST_PROBES = 64  # allowed whatever the memory is
 _EXTRA_COLUMNS = 4  # of the Lanczos block beyond those asked for: they take up the slow tail
 
 
+@entry
 def operator(
     kernel: Kernel, x: Float[Array | np.ndarray, "n *d"], *, memory: int | float | None = None
 ) -> "KernelOperator":
@@ -106,11 +108,13 @@ class KernelOperator(eqx.Module):
         """Rows and columns."""
         return (self.tiles.n, self.tiles.n)
 
+    @entry
     def matvec(self, v: Float[Array | np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
         """The product with a vector."""
         check_labels(v, self.tiles.n, "v")
         return self.tiles.matmat(np.asarray(v, np.float64)[:, None])[:, 0]
 
+    @entry
     def matmat(self, V: Float[Array | np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The product with each column of `V`, for little more than the price of one."""
         check_labels(V, self.tiles.n, "V")
@@ -120,6 +124,7 @@ class KernelOperator(eqx.Module):
         """The diagonal."""
         return self.tiles.diagonal()
 
+    @entry
     def block(self, rows: Rows, columns: Rows) -> Float64[Array, "r c"]:
         """The entries in some rows and columns.
 
@@ -146,6 +151,7 @@ class KernelOperator(eqx.Module):
         with jax.enable_x64(True):
             return jnp.asarray(self.tiles.assemble())
 
+    @entry
     def take(self, rows: Rows) -> "KernelOperator":
         """The operator of some of the samples.
 
@@ -157,6 +163,7 @@ class KernelOperator(eqx.Module):
             x = self.tiles.x[chosen]
         return KernelOperator(Tiles(self.tiles.kernel, x, self.tiles.memory))
 
+    @entry
     def solve(
         self,
         y: Float[Array | np.ndarray, "n *c"],
@@ -215,6 +222,7 @@ class KernelOperator(eqx.Module):
             )
         return solution
 
+    @entry
     def top_eigen(self, k: int, *, tolerance: float = 1e-9, key: PRNGKeyArray) -> PartialEigen:
         """The `k` largest eigenvalues with their vectors and error bounds, by block Lanczos.
 
@@ -246,6 +254,7 @@ class KernelOperator(eqx.Module):
             )
         return eigen
 
+    @entry
     def trace(
         self,
         function: Callable[[np.ndarray], np.ndarray] | None = None,
@@ -277,6 +286,7 @@ class KernelOperator(eqx.Module):
             signs = np.asarray(jr.rademacher(key, (self.tiles.n, probes), jnp.int32), np.float64)
         return trace_estimate(function, self.tiles.products(), signs, eps=self.tiles.eps)
 
+    @entry
     def logdet(self, *, probes: int = 16, key: PRNGKeyArray) -> Estimate:
         """The logarithm of the determinant: exact while the matrix fits the memory.
 

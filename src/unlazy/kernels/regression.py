@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import check_finite
+from unlazy.entries import entry
 from unlazy.kernels.operators import operator
 from unlazy.kernels.solving import Solution
 from unlazy.kernels.tiles import Kernel
@@ -44,10 +45,12 @@ class KernelRegression(eqx.Module):
     ridge: int | float = 0.0
     memory: int | float | None = None
 
+    @entry
     def __check_init__(self):
         if not (self.ridge >= 0 and math.isfinite(self.ridge)):
             raise ValueError(f"`ridge` must be >= 0 and finite, got ridge={self.ridge}.")
 
+    @entry
     def fit(
         self,
         x: Float[Array | np.ndarray, "n *d"],
@@ -71,6 +74,7 @@ class FittedKernelRegression(eqx.Module):
     x: Float64[Array, "n *d"]
     solution: Solution
 
+    @entry
     def predict(self, x: Float[Array | np.ndarray, "t *d"]) -> Float64[np.ndarray, "t *c"]:
         """Predictions at other samples, evaluated in blocks of rows and of columns.
 

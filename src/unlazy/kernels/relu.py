@@ -8,11 +8,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from unlazy.entries import entry
 from unlazy.kernels.blocks import angular_matrix, check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.special import arc_cosine
 
 
+@entry
 def relu_gram(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,

@@ -11,12 +11,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_positive
+from unlazy.entries import entry
 from unlazy.kernels.blocks import AngularKernel, angular_matrix, check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.moments import sine
 from unlazy.special import arc_cosine
 
 
+@entry
 def relu3_tangent(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,
@@ -55,6 +57,7 @@ def relu3_tangent(
     return _matrix(_Tangent(), x1, x2, lambda norm: float(init_scale) ** 2 * norm**3, dtype)
 
 
+@entry
 def relu3_quadratic(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,

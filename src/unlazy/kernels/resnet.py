@@ -8,12 +8,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_name
+from unlazy.entries import entry
 from unlazy.kernels.angular import append_one
 from unlazy.kernels.blocks import check_pair, polar
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.mlp import ntk
 
 
+@entry
 def resnet_ntk(
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import check_finite, check_gram, check_labels
+from unlazy.entries import entry
 from unlazy.linalg import eigh, gram_eigenvalues
 
 # In units of the kernel's mean eigenvalue; by steps of 10^(1/4), and wide enough for both ends.
@@ -27,11 +28,13 @@ class RidgePath(eqx.Module):
     eigenvalues: Float64[np.ndarray, " n"]  # of H, largest first
     vectors: Float64[np.ndarray, "n n"]
 
+    @entry
     def predict(self, H_cross: Float[Array | np.ndarray, "t n"]) -> Float64[np.ndarray, "r t *c"]:
         """The outputs at samples whose kernel with the training samples is `H_cross`."""
         cross = self._checked(H_cross)
         return np.moveaxis(np.tensordot(self.coefficients, cross, (1, 1)), -1, 1)
 
+    @entry
     def errors(
         self, H_cross: Float[Array | np.ndarray, "t n"], y: Float[Array | np.ndarray, "t *c"]
     ) -> Float64[np.ndarray, " r"]:
@@ -73,6 +76,7 @@ class RidgePath(eqx.Module):
         return np.asarray(H_cross, np.float64)
 
 
+@entry
 def ridge_path(
     H: Float[Array | np.ndarray, "n n"],
     y: Float[Array | np.ndarray, "n *c"],

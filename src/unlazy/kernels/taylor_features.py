@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.activations import Activation
 from unlazy.checks import MOST_FACTORIAL, check_count, check_finite
+from unlazy.entries import entry
 from unlazy.kernels.blocks import check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.nets import TwoLayer, TwoLayerParams
@@ -18,6 +19,7 @@ from unlazy.nets import TwoLayer, TwoLayerParams
 _ENTRIES = 2**24  # of the features held at a time: 128 MB in float64
 
 
+@entry
 def taylor_kernel(
     net: TwoLayer,
     params0: TwoLayerParams,

@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.landscape.hessian import ExtremeEigenvalues, smoothed_ends, spectrum_ends
 from unlazy.landscape.kinks import Kink, kink_here, kink_near, may_kink
 from unlazy.landscape.loss_calls import Loss
@@ -70,6 +71,7 @@ class Certificate(eqx.Module):
         return "\n".join([*lines, f"  tolerances: gradient {g:g}, curvature {h:g}"])
 
 
+@entry
 def certify(
     loss: Loss,
     params: Any,

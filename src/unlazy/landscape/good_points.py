@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.escape import regularizer_curvature
 from unlazy.escape.good_directions.projectors import SampleProjector
 from unlazy.landscape.certification import Certificate, certify
@@ -43,6 +44,7 @@ class GoodLandscape(eqx.Module):
         return self.curvature - self.along_gradient + 2 * (self.risk - self.risk_star)
 
 
+@entry
 def good_landscape(
     risk: RegularizedRisk,
     W: Movement,
@@ -111,6 +113,7 @@ def good_landscape(
     return GoodLandscape(float(np.mean(values)), curvature_error=error, **shared)
 
 
+@entry
 def certify_good(
     risk: RegularizedRisk,
     W: Movement,

@@ -14,6 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key
+from unlazy.entries import entry
 from unlazy.landscape.loss_calls import Loss, as_pytree, check_loss_call
 from unlazy.landscape.objective import (
     HessianProduct,
@@ -33,6 +34,7 @@ _COLUMNS = 64  # of a dense Hessian at once
 _NOT_FINITE = "`loss` must have a finite Hessian at `params`, got nan or inf in it."
 
 
+@entry
 def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained = None) -> Any:
     r"""The Hessian of a loss times a vector, at the cost of about two gradients.
 
@@ -116,6 +118,7 @@ class ExtremeEigenvalues(eqx.Module):
     products: int  # with the Hessian
     dense: bool
 
+    @entry
     def failure_probability(self, relative_error: float) -> float:
         r"""Probability that `smallest` misses by that part of the spectrum's width or more.
 
@@ -131,6 +134,7 @@ class ExtremeEigenvalues(eqx.Module):
         return min(1.0, 1.648 * math.sqrt(self.parameters) * math.exp(-exponent))
 
 
+@entry
 def extreme_eigenvalues(
     loss: Loss,
     params: Any,

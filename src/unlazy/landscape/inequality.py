@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from unlazy.bounds.quadratic_orders import REGULARIZER_CONSTANT
 from unlazy.checks import check_finite, check_positive
+from unlazy.entries import entry
 from unlazy.escape import regularizer, regularizer_curvature
 from unlazy.landscape.quadratic import QuadraticRisk
 
@@ -30,6 +31,7 @@ class CurvatureBound(eqx.Module):
     slack: float  # T, the only term that falls with the width
 
 
+@entry
 def slack(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
     r"""What the landscape inequality loses at finite width, of order $1/m$.
 
@@ -42,6 +44,7 @@ def slack(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
         return float(_slack(*_arrays(risk, W, W_star)))
 
 
+@entry
 def slack_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
     r"""What `slack` is at most.
 
@@ -54,6 +57,7 @@ def slack_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
         return float(_slack_bound(*_arrays(risk, W, W_star)))
 
 
+@entry
 def curvature_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> CurvatureBound:
     r"""The landscape inequality between any two movements.
 
@@ -90,6 +94,7 @@ def curvature_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> Curva
         return CurvatureBound(*map(float, _sides(*_arrays(risk, W, W_star))))
 
 
+@entry
 def optimality_bound(
     risk: QuadraticRisk,
     W: Movement,
@@ -122,6 +127,7 @@ def optimality_bound(
         return float(_optimality_bound(*_arrays(risk, W, W_star), allowed))
 
 
+@entry
 def localization_radius(risk: QuadraticRisk) -> float:
     r"""How far out a stationary point of the regularised clean risk can be.
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_finite, check_inputs, check_labels
+from unlazy.entries import entry
 from unlazy.escape import regularizer, regularizer_gradient, regularizer_hvp
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
@@ -43,6 +44,7 @@ class QuadraticRisk(eqx.Module):
     strength: float = eqx.field(static=True)
 
     @classmethod
+    @entry
     def of(
         cls,
         net: TwoLayer,
@@ -72,19 +74,23 @@ class QuadraticRisk(eqx.Module):
         x, y = (jnp.asarray(array, params.W.dtype) for array in (x, y))
         return cls(x, y, _curvatures(net, params, x), pointwise(loss), float(strength))
 
+    @entry
     def outputs(self, W: Float[Array, "m d"]) -> Float[Array, " n"]:
         """The quadratic model at the samples."""
         Z = self._movements(W)
         return jnp.sum(self.S * Z**2, axis=1) / 2
 
+    @entry
     def __call__(self, W: Float[Array, "m d"]) -> Float[Array, ""]:
         """The risk."""
         return self.data_term(W) + self._penalty(regularizer, W)
 
+    @entry
     def data_term(self, W: Float[Array, "m d"]) -> Float[Array, ""]:
         """The risk without its penalty."""
         return jnp.mean(self.loss(self.outputs(W), self.y))
 
+    @entry
     def gradient(self, W: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The gradient in closed form."""
         Z = self._movements(W)
@@ -92,6 +98,7 @@ class QuadraticRisk(eqx.Module):
         G = _product((self.S * Z * slope[:, None]).T, self.x)
         return G + self._penalty(regularizer_gradient, W)
 
+    @entry
     def hvp(self, W: Float[Array, "m d"], V: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The Hessian at `W` times `V` in closed form, without forming it."""
         Z, ZV = self._movements(W), self._movements(V)
@@ -116,6 +123,7 @@ class QuadraticRisk(eqx.Module):
         return self.strength * term(W) if self.strength else jnp.zeros((), self.x.dtype)
 
 
+@entry
 def quadratic_risk(W: Float[Array, "m d"], risk: QuadraticRisk) -> Float[Array, ""]:
     """`risk(W)` as a loss of parameters and data, for the trainers of `unlazy.train`."""
     return risk(W)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_inputs, check_key, check_labels
+from unlazy.entries import entry
 from unlazy.escape.signs import all_signs
 from unlazy.landscape.inequality import Movement
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
@@ -50,6 +51,7 @@ class _Problem(NamedTuple):
     y: Float[Array, " n"]
 
 
+@entry
 def randomized_landscape(
     net: TwoLayer,
     params: TwoLayerParams,

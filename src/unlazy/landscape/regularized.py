@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_count, check_finite, check_labels, check_positive
+from unlazy.entries import entry
 from unlazy.escape import Directions, regularizer_hessian_form
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayerParams
@@ -51,6 +52,7 @@ class RegularizedRisk(eqx.Module):
     network: bool = eqx.field(static=True)
 
     @classmethod
+    @entry
     def of(
         cls,
         geometry: Directions,
@@ -87,6 +89,7 @@ class RegularizedRisk(eqx.Module):
         """Number of neurons."""
         return self.T.shape[1]
 
+    @entry
     def outputs(self, W: Float[Array, "m d"]) -> Float[Array, " n"]:
         """What is compared with the labels: $f_L + f_Q$, or the network's change."""
         W = self.geometry.term.as_movement(W)
@@ -98,10 +101,12 @@ class RegularizedRisk(eqx.Module):
             return product(f[0] - f[1], a) / math.sqrt(self.width)
         return self.geometry.term(W) + self.quadratic(W)
 
+    @entry
     def quadratic(self, W: Float[Array, "m d"]) -> Float[Array, " n"]:
         """The quadratic term at the inputs."""
         return jnp.sum(self._weighted(W) * self.movements(W), axis=1) / 2
 
+    @entry
     def movements(self, W: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """The changes of the pre-activations."""
         W = self.geometry.term.as_movement(W)
@@ -111,6 +116,7 @@ class RegularizedRisk(eqx.Module):
         Z = self.movements(W)
         return self.T.astype(Z.dtype) * Z / math.sqrt(self.width)
 
+    @entry
     def penalties(self, W: Float[Array, "m d"]) -> list[Float[Array, ""]]:
         """The four penalties times their strengths; one of strength 0 is not computed."""
         W = self.geometry.term.as_movement(W)
@@ -120,19 +126,23 @@ class RegularizedRisk(eqx.Module):
             lam * term(W) if lam else zero for lam, term in zip(self.strengths, terms, strict=True)
         ]
 
+    @entry
     def data_term(self, W: Float[Array, "m d"]) -> Float[Array, ""]:
         """The risk without its penalties."""
         f = self.outputs(W)
         return jnp.mean(self.loss(f, self.y.astype(f.dtype)))
 
+    @entry
     def __call__(self, W: Float[Array, "m d"]) -> Float[Array, ""]:
         """The risk."""
         return self.data_term(W) + sum(self.penalties(W))
 
+    @entry
     def gradient(self, W: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The gradient."""
         return jax.grad(self)(W)
 
+    @entry
     def hessian_form(self, W: Float[Array, "m d"], V: Float[Array, "m d"]) -> Float[Array, ""]:
         r"""The second derivative at `W` along `V` in closed form, for the expansion.
 
@@ -157,6 +167,7 @@ class RegularizedRisk(eqx.Module):
             return data + 2 * sum(quadratic)
         return data + 2 * sum(quadratic) + self.strengths[3] * regularizer_hessian_form(W, V)
 
+    @entry
     def slopes(self, W: Float[Array, "m d"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """First and second derivative of the loss at each output."""
         f = self.outputs(W)
@@ -164,6 +175,7 @@ class RegularizedRisk(eqx.Module):
         return self.loss.derivative(1)(f, y), self.loss.derivative(2)(f, y)
 
 
+@entry
 def theory_strengths(
     width: int, inputs: int, degree: int, *, accuracy: int | float, r4: int | float | None = None
 ) -> Strengths:

@@ -9,6 +9,8 @@ import jax.scipy.linalg as jsl
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.entries import entry
+
 _INVERSE_ITERATIONS = 8  # enough to tell a null vector from a small eigenvalue
 
 
@@ -17,11 +19,13 @@ class CholeskyFactor(eqx.Module):
 
     L: Float64[Array, "n n"]
 
+    @entry
     def whiten(self, y: Float[Array | np.ndarray, "n *c"]) -> Float64[Array, "n *c"]:
         r"""$L^{-1} y$: its squared norm is $y^\top H^{-1} y$, manifestly not negative."""
         with jax.enable_x64(True):
             return jsl.solve_triangular(self.L, jnp.asarray(y, jnp.float64), lower=True)
 
+    @entry
     def solve(self, y: Float[Array | np.ndarray, "n *c"]) -> Float64[Array, "n *c"]:
         r"""$H^{-1} y$."""
         with jax.enable_x64(True):
@@ -38,6 +42,7 @@ class CholeskyFactor(eqx.Module):
             return float(_inverse_iteration(self.L))
 
 
+@entry
 def cholesky(H: Float[Array | np.ndarray, "n n"]) -> CholeskyFactor | None:
     """Factorise `H` in float64; None when it is not positive definite to rounding."""
     with jax.enable_x64(True):

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.entries import entry
+
 
 class Eigen(eqx.Module):
     """Eigenvalues, largest first, and orthonormal eigenvectors in the columns of `vectors`."""
@@ -15,6 +17,7 @@ class Eigen(eqx.Module):
     vectors: Float64[Array, "n n"]
 
 
+@entry
 def eigh(H: Float[Array | np.ndarray, "n n"]) -> Eigen:
     """Eigendecomposition of a symmetric matrix, in float64.
 
@@ -35,6 +38,7 @@ def _eigh(H: Float64[Array, "n n"]):
     return values, vectors * signs
 
 
+@entry
 def gram_eigenvalues(
     values: Float64[np.ndarray, " r"], n: int | None = None, *, eps: float = 0.0
 ) -> Float64[np.ndarray, " r"]:

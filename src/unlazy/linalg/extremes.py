@@ -12,6 +12,7 @@ import scipy.linalg
 from jaxtyping import Array, Bool, Float, Float64, Int
 
 from unlazy.checks import check_count
+from unlazy.entries import entry
 
 Matvec = Callable[[Float[Array, " n"]], Float[Array, " n"]]
 """A symmetric matrix by what it does to one float64 vector; traceable, any callable pytree."""
@@ -41,6 +42,7 @@ class _Basis(NamedTuple):
     alive: Bool[Array, ""]
 
 
+@entry
 def extreme_eigen(matvec: Matvec, start: Float[Array, " n"], *, steps: int = 100) -> ExtremeEigen:
     r"""The ends of the spectrum of a symmetric matrix known by its products with vectors.
 

@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
+from unlazy.entries import entry
+
 _BLOCK = 512  # columns of a panel: wide enough for products at full speed
 _ROWS = 1024  # of a panel at a time
 
@@ -25,6 +27,7 @@ class HostCholesky(eqx.Module):
     packed: Float[np.ndarray, "n n"]  # C order
     diagonal: Float[np.ndarray, " n"]  # of the matrix
 
+    @entry
     def solve(self, y: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         r"""$H^{-1} y$ to the precision of the factor."""
         L, x = self.packed, np.array(y, self.packed.dtype)
@@ -37,6 +40,7 @@ class HostCholesky(eqx.Module):
             x[J] = solve_triangular(L[J, J], rest, lower=True, trans=1, check_finite=False)
         return np.asarray(x, np.float64)
 
+    @entry
     def matmat(self, V: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         r"""$H V$ from the triangle that the factorisation left alone."""
         V = np.asarray(V, self.packed.dtype)
@@ -57,6 +61,7 @@ class DeviceCholesky(eqx.Module):
 
     L: Float[Array, "n n"]
 
+    @entry
     def solve(self, y: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         r"""$H^{-1} y$ to the precision of the factor."""
         with jax.enable_x64(True):
@@ -68,6 +73,7 @@ class DeviceCholesky(eqx.Module):
             return np.asarray(jnp.diagonal(self.L), np.float64) ** 2
 
 
+@entry
 def cholesky_in_place(H: Float[np.ndarray | Array, "n n"]) -> HostCholesky | DeviceCholesky | None:
     """Factorise a symmetric matrix, using its memory up; None when it is not positive definite.
 

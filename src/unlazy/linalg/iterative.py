@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
+from unlazy.entries import entry
+
 Matmat = Callable[[Float64[np.ndarray, "n c"]], Float64[np.ndarray, "n c"]]
 """A symmetric matrix by what it does to the columns of a block."""
 
@@ -33,6 +35,7 @@ class _Run(NamedTuple):
     iterations: int
 
 
+@entry
 def conjugate_gradients(
     matmat: Matmat,
     y: Float64[np.ndarray, "n c"],

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float64
 
+from unlazy.entries import entry
 from unlazy.linalg.iterative import Matmat, Progress
 
 _DEPENDENT = 1e-13  # what is left of a direction, relative to the block, that counts as nothing
@@ -44,6 +45,7 @@ class Quadrature(eqx.Module):
     converged: bool
 
 
+@entry
 def top_eigen(
     matmat: Matmat,
     start: Float64[np.ndarray, "n b"],
@@ -94,6 +96,7 @@ def top_eigen(
         k += 1
 
 
+@entry
 def krylov_quadrature(
     matmat: Matmat,
     y: Float64[np.ndarray, "n c"],

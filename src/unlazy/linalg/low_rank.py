@@ -8,10 +8,13 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float64, Int
 
+from unlazy.entries import entry
+
 _BLOCK = 128  # pivots drawn at a time
 _RANK_TOLERANCE = 1e-10  # of a block of pivots, below which they depend on each other
 
 
+@entry
 def pivoted_cholesky(
     columns: Callable[[Int[np.ndarray, " b"]], Float64[np.ndarray, "n b"]],
     diagonal: Float64[np.ndarray, " n"],
@@ -67,6 +70,7 @@ class LowRankPreconditioner(eqx.Module):
     mu: float
 
     @classmethod
+    @entry
     def from_factor(
         cls,
         F: Float64[np.ndarray, "n r"],
@@ -81,6 +85,7 @@ class LowRankPreconditioner(eqx.Module):
         core = np.linalg.cholesky(F.T @ F + mu * np.eye(F.shape[1]))
         return cls(F, core, float(mu))
 
+    @entry
     def __call__(self, r: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The product with each column of `r`."""
         inner = scipy.linalg.cho_solve((self.core, True), self.F.T @ r)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.entries import entry
 from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import IterativeSolution, Progress, conjugate_gradients
 
@@ -24,6 +25,7 @@ class Float32Factor(eqx.Module):
     scale: Float64[np.ndarray, " n"]
     shift: float  # added to the unit diagonal; zero unless float32 found the matrix indefinite
 
+    @entry
     def __call__(self, r: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The approximate inverse times each column of `r`."""
         scaled = self.scale[:, None] * r
@@ -33,6 +35,7 @@ class Float32Factor(eqx.Module):
         return self.scale[:, None] * (self.factor.solve(scaled / size) * size)
 
 
+@entry
 def float32_factor(
     assemble: Callable[[Float64[np.ndarray, " n"], float], Float[np.ndarray | Array, "n n"]],
     diagonal: Float64[np.ndarray, " n"],
@@ -60,6 +63,7 @@ def float32_factor(
     return None
 
 
+@entry
 def refined_solve(
     H: Float[Array | np.ndarray, "n n"],
     y: Float64[np.ndarray, "n c"],

@@ -5,6 +5,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.entries import entry
+
 
 class ColumnSpace(eqx.Module):
     """An orthonormal basis in the columns of `basis`, and all singular values, largest first."""
@@ -18,6 +20,7 @@ class ColumnSpace(eqx.Module):
         return self.basis.shape[1]
 
 
+@entry
 def column_space(
     A: Float[Array | np.ndarray, "n c"], *, cut: float, relative: bool = False
 ) -> ColumnSpace:

@@ -8,6 +8,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float64
 
+from unlazy.entries import entry
 from unlazy.linalg.eigen import gram_eigenvalues
 from unlazy.linalg.iterative import Matmat
 from unlazy.linalg.lanczos import krylov_quadrature
@@ -20,6 +21,7 @@ class Estimate(eqx.Module):
     standard_error: float
 
 
+@entry
 def trace_estimate(
     function: Callable[[Float64[np.ndarray, " k"]], Float64[np.ndarray, " k"]],
     matmat: Matmat,

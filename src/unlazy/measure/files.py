@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64, Shaped
 
+from unlazy.entries import entry
 from unlazy.errors import DataFileError
 from unlazy.measure.columns import read_columns
 from unlazy.measure.npz import LABELS, NUMBERS, read_arrays
@@ -23,6 +24,7 @@ class Table(NamedTuple):
     y: Shaped[np.ndarray, "n ..."]
 
 
+@entry
 def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
     """Read inputs and labels from `path`, by its ending: .npz, .csv or .parquet.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unlazy.entries import entry
 from unlazy.experiments.figures import COLORS, style
 from unlazy.measure.report import LabelReport
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 
+@entry
 def plot_report(report: LabelReport) -> "matplotlib.figure.Figure":
     """Left: the spectrum and where the labels lie on it. Right: the cost of each row, sorted."""
     from matplotlib.figure import Figure

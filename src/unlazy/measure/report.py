@@ -12,6 +12,7 @@ from jaxtyping import Float, Float64, Int, Shaped
 from unlazy.bounds import leave_one_out
 from unlazy.checks import check_count, check_inputs, check_name
 from unlazy.dynamics import KernelDynamics
+from unlazy.entries import entry
 from unlazy.errors import UnlazyWarning
 from unlazy.experiments.canonical import json_number
 from unlazy.kernels import relu_gram
@@ -41,11 +42,13 @@ class LabelReport(eqx.Module):
     duplicates: Int[np.ndarray, "p 2"]  # pairs of rows in the same direction
     conflicts: Int[np.ndarray, "q 2"]  # those of them with different labels
 
+    @entry
     def costliest(self, count: int = 10) -> Int[np.ndarray, " k"]:
         """The rows that cost most, the most expensive first: candidates for wrong labels."""
         check_count(count, "count")
         return self.rows[np.argsort(-self.costs, kind="stable")[:count]]
 
+    @entry
     def to_dict(self, count: int = 10) -> dict[str, Any]:
         """The report for JSON; numbers that JSON can not say are strings that `float` reads."""
         return {
@@ -66,6 +69,7 @@ class LabelReport(eqx.Module):
         }
 
 
+@entry
 def measure(
     x: Float[np.ndarray, "n d"],
     y: Shaped[np.ndarray, "n ..."],

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
 from unlazy.draws import draw_normal
+from unlazy.entries import entry
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 
 
@@ -67,6 +68,7 @@ class BiasedTwoLayer(eqx.Module):
     init_kind: str = eqx.field(static=True)
     init_scale: float = eqx.field(static=True)
 
+    @entry
     def __init__(
         self,
         inputs: int,
@@ -87,6 +89,7 @@ class BiasedTwoLayer(eqx.Module):
         self.activation = as_activation(activation)
         self.init_kind, self.init_scale = init, float(init_scale)
 
+    @entry
     def init(self, *, key: PRNGKeyArray) -> BiasedTwoLayerParams:
         """Draw initial parameters."""
         check_key(key)
@@ -109,12 +112,14 @@ class BiasedTwoLayer(eqx.Module):
         """The shape of every array of the parameters."""
         return {"W": (self.width, self.inputs), "b": (self.width,), "a": self.output_shape}
 
+    @entry
     def __call__(
         self, params: BiasedTwoLayerParams, x: Float[Array, "n d"]
     ) -> Float[Array, "n *c"]:
         """The outputs at the rows of `x`."""
         return self.activation(self.hidden(params, x)) @ params.a.T
 
+    @entry
     def hidden(self, params: BiasedTwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
         """The inputs to the hidden neurons, with their biases."""
         check_rows(x, self.inputs)

@@ -11,12 +11,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key
 from unlazy.draws import draw_signs
+from unlazy.entries import entry
 from unlazy.nets.checking import check_kind, check_owner, check_rows
 from unlazy.nets.pseudo import check_movement, pseudo_output
 from unlazy.nets.sign_patterns import sign_pattern
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 
 
+@entry
 def flip_first_layer(
     delta: ThreeLayerParams, signs: Float[Array | np.ndarray, " m1"]
 ) -> ThreeLayerParams:
@@ -58,6 +60,7 @@ class SignedCoupling(eqx.Module):
     unsigned_error: float  # the same without signs: what the linear terms amount to
 
 
+@entry
 def signed_coupling(
     net: ThreeLayer,
     params: ThreeLayerParams,

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from unlazy.checks import check_name
+from unlazy.entries import entry
 
 TrainedName = Literal["hidden", "weights", "last", "all"]
 TRAINED: tuple[str, ...] = get_args(TrainedName)
@@ -52,6 +53,7 @@ class BiasedParams(Protocol):
 P = TypeVar("P")
 
 
+@entry
 def partition(params: P, trained: Trained) -> tuple[P, P]:
     """Split `params` into those to train and the frozen rest.
 
@@ -94,6 +96,7 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
     return trainable, frozen
 
 
+@entry
 def combine(trainable: P, frozen: P) -> P:
     """Put the two parts of `partition` together again.
 

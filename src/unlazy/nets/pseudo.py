@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from unlazy.entries import entry
 from unlazy.nets.biased_two_layer import BiasedTwoLayer, BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_owner, check_rows
 from unlazy.nets.sign_patterns import SignPattern, check_relu
@@ -15,6 +16,7 @@ Learner = BiasedTwoLayer | ThreeLayer
 LearnerParams = BiasedTwoLayerParams | ThreeLayerParams
 
 
+@entry
 def pseudo_output(
     net: Learner,
     params: LearnerParams,
@@ -97,6 +99,7 @@ class PseudoTerms(NamedTuple):
     quadratic: Float[Array, "n *c"]  # both move
 
 
+@entry
 def pseudo_terms(
     net: ThreeLayer,
     params: ThreeLayerParams,

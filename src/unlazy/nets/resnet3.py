@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
 from unlazy.draws import draw_normal
+from unlazy.entries import entry
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 from unlazy.nets.three_layer import HiddenLayers
 
@@ -90,6 +91,7 @@ class ResNet3(eqx.Module):
     sigma_v: float = eqx.field(static=True)
     activation: Activation = eqx.field(static=True)
 
+    @entry
     def __init__(
         self,
         inputs: int,
@@ -113,6 +115,7 @@ class ResNet3(eqx.Module):
         self.sigma_w, self.sigma_v = float(spread), float(sigma_v)
         self.activation = as_activation(activation)
 
+    @entry
     def init(self, *, key: PRNGKeyArray) -> ResNet3Params:
         """Draw initial parameters."""
         check_key(key)
@@ -143,6 +146,7 @@ class ResNet3(eqx.Module):
             return self.inputs**-0.5, self.between**-0.5, one
         return one, one, one
 
+    @entry
     def __call__(self, params: ResNet3Params, x: Float[Array, "n d"]) -> Float[Array, "n k"]:
         """The outputs at the rows of `x`."""
         if self.form == "general":
@@ -151,20 +155,24 @@ class ResNet3(eqx.Module):
         _, first_outputs, second = self._layers(params, x)
         return first_outputs + self.activation(second) @ params.A.T
 
+    @entry
     def features(self, params: ResNet3Params, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
         r"""The conjugate features $h_1 + h_2$, on which the outer A is linear."""
         first, second = self.hidden(params, x)
         return self.activation(first) + self.activation(second)
 
+    @entry
     def hidden(self, params: ResNet3Params, x: Float[Array, "n d"]) -> HiddenLayers:
         """The inputs to the neurons of both hidden layers, with their biases."""
         first, _, second = self._layers(params, x)
         return HiddenLayers(first, second)
 
+    @entry
     def first_outputs(self, params: ResNet3Params, x: Float[Array, "n d"]) -> Float[Array, "n k"]:
         r"""What the first hidden layer alone gives, $\mathrm{out}_1 = A \sigma(W x + b_1)$."""
         return self.activation(self.hidden(params, x).first) @ params.A.T
 
+    @entry
     def last_layer(self, params: ResNet3Params) -> "ResNet3LastLayer":
         """The linear model that trains the outer `A` alone; start it at `params.A`.
 
@@ -177,6 +185,7 @@ class ResNet3(eqx.Module):
         """
         return ResNet3LastLayer(self, params)
 
+    @entry
     def as_general(self, params: ResNet3Params) -> ResNet3Params:
         """The parameters of the general form with the same outputs, `U = V A`.
 
@@ -224,6 +233,7 @@ class ResNet3LastLayer(eqx.Module):
     net: ResNet3
     params: ResNet3Params
 
+    @entry
     def __call__(self, A: Float[Array, "k m"], x: Float[Array, "n d"]) -> Float[Array, "n k"]:
         """The outputs at the rows of `x`, with output weights `A`."""
         return self.net.features(self.params, x) @ A.T

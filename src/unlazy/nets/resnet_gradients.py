@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from unlazy.entries import entry
 from unlazy.nets.resnet3 import ResNet3, ResNet3Params
 
 
@@ -28,6 +29,7 @@ class ResNet3Gradient(eqx.Module):
     b2: Float[Array, " m"]
 
 
+@entry
 def resnet3_patterns(
     net: ResNet3, params: ResNet3Params, x: Float[Array, "n d"]
 ) -> ResNet3Patterns:
@@ -74,6 +76,7 @@ def _patterns(net: ResNet3, params: ResNet3Params, x: Float[Array, "n d"]) -> Re
     return ResNet3Patterns(first=D1, second=D2, out1=out1, out=out, M=M)
 
 
+@entry
 def resnet3_gradient(
     net: ResNet3, params: ResNet3Params, x: Float[Array, "n d"], y: Float[Array, "n k"]
 ) -> ResNet3Gradient:

@@ -5,6 +5,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int
 
+from unlazy.entries import entry
 from unlazy.nets.biased_two_layer import BiasedTwoLayer, BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind
 from unlazy.nets.resnet3 import ResNet3, ResNet3Params
@@ -17,6 +18,7 @@ class SignPattern(eqx.Module):
     layers: tuple[Bool[Array, "n _"], ...]
 
 
+@entry
 def sign_pattern(
     net: BiasedTwoLayer | ThreeLayer | ResNet3,
     params: BiasedTwoLayerParams | ThreeLayerParams | ResNet3Params,
@@ -52,6 +54,7 @@ def sign_pattern(
     return SignPattern(tuple(z >= 0 for z in layers))
 
 
+@entry
 def sign_changes(first: SignPattern, second: SignPattern) -> tuple[Int[np.ndarray, " n"], ...]:
     """How many neurons of each hidden layer are active in one pattern only, for each input.
 
@@ -69,6 +72,7 @@ def sign_changes(first: SignPattern, second: SignPattern) -> tuple[Int[np.ndarra
     return tuple(changed.sum(axis=1) for changed in _changed(first, second))
 
 
+@entry
 def flipped_fractions(
     first: SignPattern, second: SignPattern
 ) -> tuple[Float64[np.ndarray, " n"], ...]:

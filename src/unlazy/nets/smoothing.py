@@ -7,8 +7,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_positive
+from unlazy.entries import entry
 
 
+@entry
 def smoothed_relu(
     z: Float[Array | np.ndarray, "*shape"], std: int | float, *, derivative: int = 0
 ) -> Float[Array, "*shape"]:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
 from unlazy.draws import draw_normal
+from unlazy.entries import entry
 from unlazy.nets.biased_two_layer import INITS, output_std
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 
@@ -82,6 +83,7 @@ class ThreeLayer(eqx.Module):
     init_scale: float = eqx.field(static=True)
     multiplier: float = eqx.field(static=True)
 
+    @entry
     def __init__(
         self,
         inputs: int,
@@ -104,6 +106,7 @@ class ThreeLayer(eqx.Module):
         self.init_kind, self.init_scale = init, float(init_scale)
         self.multiplier = float(multiplier)
 
+    @entry
     def init(self, *, key: PRNGKeyArray) -> ThreeLayerParams:
         """Draw initial parameters."""
         check_key(key)
@@ -131,11 +134,13 @@ class ThreeLayer(eqx.Module):
         hidden = {"W": (m1, self.inputs), "b1": (m1,), "V": (m2, m1), "b2": (m2,)}
         return hidden | {"a": self.output_shape}
 
+    @entry
     def __call__(self, params: ThreeLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n *c"]:
         """The outputs at the rows of `x`."""
         outputs = self.activation(self.hidden(params, x).second) @ params.a.T
         return outputs if self.multiplier == 1 else self.multiplier * outputs
 
+    @entry
     def hidden(self, params: ThreeLayerParams, x: Float[Array, "n d"]) -> HiddenLayers:
         """The inputs to the neurons of both hidden layers."""
         check_rows(x, self.inputs)

@@ -14,6 +14,7 @@ from unlazy.activations import Activation
 from unlazy.checks import check_count, check_key, check_name, check_positive
 from unlazy.data.inputs import sphere
 from unlazy.draws import draw_normal, draw_signs
+from unlazy.entries import entry
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 
 
@@ -63,6 +64,7 @@ class TwoLayer(eqx.Module):
     init_kind: str = eqx.field(static=True)
     init_scale: float = eqx.field(static=True)
 
+    @entry
     def __init__(
         self,
         inputs: int,
@@ -88,21 +90,25 @@ class TwoLayer(eqx.Module):
         self.activation = as_activation(activation)
         self.init_kind, self.init_scale = init, float(init_scale)
 
+    @entry
     def init(self, *, key: PRNGKeyArray) -> TwoLayerParams:
         """Draw initial parameters."""
         check_key(key)
         return _INITS[self.init_kind](self, key)
 
+    @entry
     def __call__(self, params: TwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, " n"]:
         """The outputs at the rows of `x`."""
         return self.readout(params, self.preactivations(params, x))
 
+    @entry
     def preactivations(self, params: TwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
         """The inputs to the hidden neurons, `x W^T`."""
         check_rows(x, self.inputs)
         check_owner(params, {"W": (self.width, self.inputs)})
         return jnp.asarray(x) @ params.W.T
 
+    @entry
     def readout(self, params: TwoLayerParams, z: Float[Array, "n m"]) -> Float[Array, " n"]:
         """The outputs, given the inputs to the hidden neurons."""
         return self.activation(z) @ params.a / math.sqrt(self.width)

@@ -8,11 +8,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from unlazy.checks import check_finite
+from unlazy.entries import entry
 
 Vector = Float[Array | np.ndarray, " m"]
 _ROUNDING = 1e-12  # relative, of a sum of costs, so that a budget that is met exactly is met
 
 
+@entry
 def worst_case_flips(z: Vector, budget: int | float, *, p: int | float = 2) -> int:
     r"""The most neurons whose sign a perturbation of bounded norm can change.
 
@@ -53,6 +55,7 @@ class WorstFlip(NamedTuple):
     flipped: Bool[np.ndarray, " m"]
 
 
+@entry
 def worst_case_flip_output(a: Vector, z: Vector, budget: int | float) -> WorstFlip:
     r"""The largest change of the output by sign changes alone, for a perturbation of bounded norm.
 

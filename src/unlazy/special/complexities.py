@@ -8,6 +8,7 @@ import equinox as eqx
 import numpy as np
 
 from unlazy.checks import check_finite, check_positive
+from unlazy.entries import entry
 from unlazy.special.power_series import PowerSeries
 
 _BELOW = 40.0  # nats: a term this far below the largest no longer matters
@@ -41,6 +42,7 @@ def power_of_ten(log10: float) -> float:
     return 10.0**log10 if log10 < 308 else math.inf
 
 
+@entry
 def series_complexity(
     functions: Sequence[PowerSeries],
     *,

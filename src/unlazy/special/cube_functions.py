@@ -9,11 +9,13 @@ import scipy.linalg
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.checks import MOST_IN_TABLE, check_count
+from unlazy.entries import entry
 
 _BITS = 6
 _MOST_BITS = 28  # entries of a table of subsets are at most 2^28: 2 GB
 
 
+@entry
 def krawtchouk(d: int, degree: int, *, normalized: bool = False) -> Float64[np.ndarray, " {d}+1"]:
     r"""The Krawtchouk polynomial of a degree at every distance on the cube in `d` dimensions.
 
@@ -55,6 +57,7 @@ def krawtchouk(d: int, degree: int, *, normalized: bool = False) -> Float64[np.n
     return np.array(values)
 
 
+@entry
 def walsh_hadamard(
     values: Float[Array | np.ndarray, "n *c"],
 ) -> Float64[np.ndarray, "n *c"]:
@@ -95,6 +98,7 @@ def walsh_hadamard(
     return tensor.reshape(shape) / n
 
 
+@entry
 def subset_masks(d: int, size: int) -> Int[np.ndarray, " s"]:
     """The numbers whose bits are the subsets of a size of d coordinates, in order of `subsets`.
 
@@ -105,6 +109,7 @@ def subset_masks(d: int, size: int) -> Int[np.ndarray, " s"]:
     return np.asarray(np.sum(1 << subsets(d, size), axis=1, dtype=np.int64))
 
 
+@entry
 def subsets(d: int, size: int) -> Int[np.ndarray, "s k"]:
     """All subsets of a size of d coordinates, one a row, in lexicographic order.
 

@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.entries import entry
+
 _NODES = 16  # a panel
 _REACH = 13.0  # standard deviations; beyond lies 1e-37 of the weight
 _PANEL = 0.5  # wide: 11 radians of the fastest Hermite function in use
@@ -65,6 +67,7 @@ class HermiteSeries(NamedTuple):
     even_square: Float[Array, " n"]  # the part of `square` that the even part of f has
 
 
+@entry
 def hermite_series(
     function: Callable[[Array], Array],
     scale: Float[Array, " n"],

@@ -9,11 +9,13 @@ from jaxtyping import Array, Float, Float64
 from scipy.special import ndtr
 
 from unlazy.checks import MOST_TERMS, check_count
+from unlazy.entries import entry
 from unlazy.special.hermite import hermite
 
 _ROOT = math.sqrt(2 * math.pi)
 
 
+@entry
 def hermite_indicator(
     b: Float[Array | np.ndarray, "*shape"], degree: int
 ) -> Float64[np.ndarray, "q *shape"]:
@@ -52,6 +54,7 @@ def hermite_indicator(
     return p
 
 
+@entry
 def truncated_moments(
     b: Float[Array | np.ndarray, "*shape"], degree: int
 ) -> Float64[np.ndarray, "q *shape"]:
@@ -82,6 +85,7 @@ def truncated_moments(
     return np.stack(L[: degree + 1])
 
 
+@entry
 def indicator_window(i: int) -> tuple[float, float]:
     r"""The interval of biases that the construction of Lemma 6.3 uses for degree i.
 
@@ -97,6 +101,7 @@ def indicator_window(i: int) -> tuple[float, float]:
     return -1 / (2 * i), (1 / (2 * i) if i % 2 else 0.0)
 
 
+@entry
 @functools.lru_cache(maxsize=256)
 def window_moment(i: int) -> float:
     r"""Mean correlation of a Hermite polynomial with an indicator, over the biases of its window.

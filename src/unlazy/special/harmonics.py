@@ -7,8 +7,10 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import MOST_TERMS, check_count
+from unlazy.entries import entry
 
 
+@entry
 def harmonic_dimension(d: int, k: int) -> int:
     r"""How many spherical harmonics of degree `k` there are on the sphere in `d` dimensions.
 
@@ -36,6 +38,7 @@ def harmonic_dimension(d: int, k: int) -> int:
     return math.comb(d + k - 1, k) - (math.comb(d + k - 3, k - 2) if k >= 2 else 0)
 
 
+@entry
 def harmonic_count(d: int, k: int) -> int:
     r"""How many spherical harmonics of degree at most `k` there are in `d` dimensions.
 
@@ -55,6 +58,7 @@ def harmonic_count(d: int, k: int) -> int:
     return math.comb(d + k - 1, k) + (math.comb(d + k - 2, k - 1) if k else 0)
 
 
+@entry
 def gegenbauer(
     t: Float[Array | np.ndarray, "*shape"], d: int, degree: int
 ) -> Float64[np.ndarray, "q *shape"]:
@@ -94,6 +98,7 @@ def gegenbauer(
     return np.stack(rows[: degree + 1])
 
 
+@entry
 def gegenbauer_power(d: int, power: int) -> Float64[np.ndarray, " q"]:
     r"""Coefficients of a power in the Gegenbauer polynomials of dimension `d`.
 

@@ -10,9 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import MOST_TERMS, check_count
+from unlazy.entries import entry
 from unlazy.special.gaussian_quadrature import hermite_series
 
 
+@entry
 def hermite(t: Float[Array | np.ndarray, "*shape"], degree: int) -> Float64[np.ndarray, "q *shape"]:
     r"""The probabilists' Hermite polynomials of variance one, from degree 0 to `degree`.
 
@@ -47,6 +49,7 @@ def hermite(t: Float[Array | np.ndarray, "*shape"], degree: int) -> Float64[np.n
     return np.stack(rows[: degree + 1])
 
 
+@entry
 def hermite_coefficients(
     function: Callable[[Array], Array], degree: int
 ) -> Float64[np.ndarray, " q"]:

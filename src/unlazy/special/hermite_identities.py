@@ -8,8 +8,10 @@ from jaxtyping import Float64
 from scipy.special import gammaln
 
 from unlazy.checks import MOST_IN_TABLE, check_count, check_finite
+from unlazy.entries import entry
 
 
+@entry
 def hermite_translation(shift: int | float, degree: int) -> Float64[np.ndarray, "q q"]:
     r"""The matrix of $h_i(x + s) = \sum_{k \le i} T_{ik} h_k(x)$, orthonormal polynomials.
 
@@ -38,6 +40,7 @@ def hermite_translation(shift: int | float, degree: int) -> Float64[np.ndarray, 
     return np.where(k <= i, size * float(shift) ** gap, 0.0)
 
 
+@entry
 def hermite_scaling(factor: int | float, degree: int) -> Float64[np.ndarray, "q q"]:
     r"""The matrix of $h_i(\gamma x) = \sum_j S_{ij} h_j(x)$, orthonormal polynomials.
 

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Float64, Int
 from scipy.special import gammaln, zeta
 
 from unlazy.checks import check_count, check_finite, check_name
+from unlazy.entries import entry
 
 Degrees = Int[np.ndarray, " q"]
 Logs = Float64[np.ndarray, " q"]
@@ -46,6 +47,7 @@ class PowerSeries(eqx.Module):
         """The radius of convergence, around 0."""
         return self.own_radius / abs(self.scale)
 
+    @entry
     def log_coefficients(self, i: Degrees) -> Logs:
         """The logarithms of |c_i|, scale included; -inf where a coefficient is zero."""
         i = np.asarray(i)
@@ -60,6 +62,7 @@ class PowerSeries(eqx.Module):
                 own = _FAMILIES[self.name].log_abs(i)
         return own + i * math.log(abs(self.scale))
 
+    @entry
     def taylor(self, order: int) -> Float64[np.ndarray, " {order}+1"]:
         r"""The coefficients of degree 0 to `order`, as numbers.
 
@@ -79,6 +82,7 @@ class PowerSeries(eqx.Module):
         size = np.exp(self.log_coefficients(i))
         return size * _FAMILIES[self.name].sign(i) * np.sign(self.scale) ** i + 0.0  # not -0
 
+    @entry
     def tail_degree(self, tolerance: float, *, radius: float = 1.0) -> int:
         """The least degree beyond which the terms at `radius` sum to at most `tolerance`.
 
@@ -100,6 +104,7 @@ class PowerSeries(eqx.Module):
             f"at radius={radius}. Use chebyshev_series."
         )
 
+    @entry
     def check_converges(self, radius: float) -> None:
         """Raise unless the series converges on [-radius, radius]."""
         if radius >= self.radius:
@@ -109,6 +114,7 @@ class PowerSeries(eqx.Module):
                 "with special.chebyshev_series."
             )
 
+    @entry
     def scaled(self, factor: int | float) -> "PowerSeries":
         r"""The function $z \mapsto \phi(\text{factor} \cdot z)$."""
         check_finite(factor, "factor")
@@ -117,10 +123,12 @@ class PowerSeries(eqx.Module):
         scale = float(factor) * self.scale
         return PowerSeries(self.name, self.coefficients, scale, self.logs, self.own_radius)
 
+    @entry
     def truncated(self, degree: int) -> "PowerSeries":
         """The Taylor polynomial of that degree, which has a finite complexity everywhere."""
         return taylor_series(self.taylor(degree))
 
+    @entry
     def __call__(self, z: Float[Array | np.ndarray, "*shape"]) -> Any:
         """Evaluate, in the dtype of `z`: NumPy arrays give NumPy values, JAX arrays JAX values."""
         if self.logs is not None:
@@ -139,6 +147,7 @@ class PowerSeries(eqx.Module):
         return value
 
 
+@entry
 def taylor_series(
     function: str | Sequence[int | float] | Float[np.ndarray, " q"] | PowerSeries,
     *,
@@ -192,6 +201,7 @@ def taylor_series(
     return made if scale == 1 else made.scaled(scale)
 
 
+@entry
 def log_series(
     log_coefficients: Callable[[np.ndarray], np.ndarray],
     *,

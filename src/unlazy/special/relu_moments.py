@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from unlazy.entries import entry
 from unlazy.special.orthant import _horner
 
 
@@ -18,6 +19,7 @@ class ArcCosine(NamedTuple):
     gap: Float[Array, "*shape"]  # 1 - cos, to full relative precision
 
 
+@entry
 def arc_cosine(c: Float[Array, "*shape"], gap: Float[Array, "*shape"]) -> ArcCosine:
     r"""Moments of the ReLU of two standard Gaussians whose correlation is $c = \cos\theta$.
 

@@ -7,8 +7,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from unlazy.checks import check_count
+from unlazy.entries import entry
 
 
+@entry
 def relu_series(degree: int) -> Float64[np.ndarray, " q"]:
     r"""Coefficients of $\mathbb E[\mathrm{relu}(g)\,\mathrm{relu}(g')]$ in the correlation u.
 

@@ -10,9 +10,11 @@ from jaxtyping import Float64
 from numpy.polynomial import Polynomial, chebyshev
 
 from unlazy.checks import MOST_IN_TABLE, check_count, check_positive
+from unlazy.entries import entry
 from unlazy.special.power_series import PowerSeries, taylor_series
 
 
+@entry
 def series_product(first: PowerSeries, second: PowerSeries, degree: int) -> PowerSeries:
     r"""The Taylor polynomial of a product.
 
@@ -35,6 +37,7 @@ def series_product(first: PowerSeries, second: PowerSeries, degree: int) -> Powe
     return taylor_series(np.convolve(a, b)[: degree + 1])
 
 
+@entry
 def series_composition(outer: PowerSeries, inner: PowerSeries, degree: int) -> PowerSeries:
     r"""The Taylor polynomial of $\phi(\psi(z))$ around 0.
 
@@ -81,11 +84,13 @@ class ChebyshevSeries(eqx.Module):
     max_error: float  # on a grid ten times as fine as the nodes
     radius: float = 1.0
 
+    @entry
     def __call__(self, z: Float64[np.ndarray, "*shape"]) -> Float64[np.ndarray, "*shape"]:
         """Evaluate the polynomial stably, where its powers would cancel."""
         return chebyshev.chebval(np.asarray(z, np.float64) / self.radius, self.chebyshev)
 
 
+@entry
 def chebyshev_series(
     function: Callable[[np.ndarray], np.ndarray], degree: int, *, radius: int | float = 1.0
 ) -> ChebyshevSeries:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float64
 
 from unlazy.checks import MOST_IN_TABLE, check_count, check_positive
+from unlazy.entries import entry
 from unlazy.special.harmonics import harmonic_dimension
 from unlazy.special.sphere_quadrature import funk_hecke
 
@@ -53,6 +54,7 @@ class ShiftReport(NamedTuple):
         return not self.vanishing
 
 
+@entry
 def gegenbauer_coefficients(
     activation: Derivatives,
     d: int,
@@ -99,6 +101,7 @@ def gegenbauer_coefficients(
     return _normalized(activation.derivative(derivative), d, degree, _radius(d, scale))
 
 
+@entry
 def generic_shift(
     activation: Derivatives,
     d: int,

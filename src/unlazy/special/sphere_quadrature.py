@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float64
 
 from unlazy.checks import MOST_IN_TABLE, check_count, check_finite, check_positive
+from unlazy.entries import entry
 from unlazy.special.harmonics import gegenbauer
 
 _NODES = 16  # a panel
@@ -28,6 +29,7 @@ class ZonalRule(NamedTuple):
     weights: Float64[np.ndarray, " q"]
 
 
+@entry
 @functools.lru_cache(maxsize=64)
 def zonal_rule(d: int, degree: int = 32) -> ZonalRule:
     r"""A rule for $t = u^\top x$, x uniform on the unit sphere, with a kink allowed at 0.
@@ -70,6 +72,7 @@ def zonal_rule(d: int, degree: int = 32) -> ZonalRule:
     return ZonalRule(np.concatenate([-nodes[::-1], nodes]), np.concatenate([weight[::-1], weight]))
 
 
+@entry
 @functools.lru_cache(maxsize=64)
 def gegenbauer_rule(d: int, nodes: int) -> ZonalRule:
     r"""The Gauss rule of that law: exact for polynomials of degree up to `2 nodes - 1`.
@@ -106,6 +109,7 @@ def gegenbauer_rule(d: int, nodes: int) -> ZonalRule:
     return ZonalRule((values - values[::-1]) / 2, (weights + weights[::-1]) / 2)
 
 
+@entry
 def funk_hecke(
     function: Callable[[Array], Array], d: int, degree: int, *, scale: int | float = 1.0
 ) -> Float64[np.ndarray, " q"]:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from unlazy.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
+from unlazy.entries import entry
 from unlazy.nets import TwoLayer
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
@@ -27,6 +28,7 @@ AtKinks = Literal["raise", "jax"]
 """What is done where a derivative does not exist: an error, or JAX's own derivative."""
 
 
+@entry
 def terms(
     f: Apply,
     params: PyTree,
@@ -107,6 +109,7 @@ class TaylorModel(eqx.Module):
     order: int = eqx.field(static=True)
     at_kinks: AtKinks = eqx.field(static=True, default="raise")
 
+    @entry
     def __call__(self, new_params: PyTree, x: PyTree) -> Float[Array, "..."]:
         """The outputs at `x`; what is None in `new_params` stays where it was."""
         params, new = _scoped(matched, self.params, new_params, "new_params")
@@ -125,6 +128,7 @@ class TaylorModel(eqx.Module):
         return self.order, self.at_kinks, structure, tuple(id(leaf) for leaf in leaves)
 
 
+@entry
 def expand(f: Apply, params: PyTree, order: int, *, at_kinks: AtKinks = "raise") -> TaylorModel:
     r"""The Taylor model of a network around `params`.
 
@@ -158,6 +162,7 @@ def expand(f: Apply, params: PyTree, order: int, *, at_kinks: AtKinks = "raise")
     return TaylorModel(f, params, int(order), at_kinks)
 
 
+@entry
 def linearize(f: Apply, params: PyTree) -> TaylorModel:
     r"""The linearised network, whose kernel is the tangent kernel at `params`.
 

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_finite, check_key
+from unlazy.entries import entry
 from unlazy.landscape.loss_calls import Loss, LossProgram, check_loss_call, loss_program, needs_data
 from unlazy.nets.partition import Trained, partition
 from unlazy.train.batches import Batches, count_rows, next_batch, start_batches
@@ -55,6 +56,7 @@ class _Descent:
         return eqx.combine(state.trainable, state.frozen)
 
 
+@entry
 def fit(
     loss: Loss,
     params: Any,

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.train.expansion_program import (
@@ -45,6 +46,7 @@ class ExpansionSetting:
     quadratic: bool = True  # whether f_Q is
     start: int | float = 0.0  # standard deviation of each entry of the movement at the start
 
+    @entry
     def __post_init__(self):
         for name in ("lam1", "lam3", "start"):
             value = getattr(self, name)
@@ -78,6 +80,7 @@ class TrialData(eqx.Module):
     x: Float[Array, "s n d"]
     y: Float[Array, "s n"]
 
+    @entry
     def __check_init__(self):
         if self.x.ndim != 3 or self.y.shape != self.x.shape[:2]:
             raise ValueError(
@@ -88,6 +91,7 @@ class TrialData(eqx.Module):
         check_finite(self.y, "y")
 
 
+@entry
 def fit_expansion(
     net: TwoLayer,
     params: TwoLayerParams,

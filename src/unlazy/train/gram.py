@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from unlazy.checks import check_count, check_inputs, check_labels, check_positive
+from unlazy.entries import entry
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
@@ -57,6 +58,7 @@ class _GramDescent:
         return self.net.preactivations(data.start, data.x) + _product(data.K, C)
 
 
+@entry
 def gram_descent(
     net: TwoLayer,
     params: TwoLayerParams,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from unlazy.checks import calling, check_finite
+from unlazy.entries import entry
 from unlazy.losses import PointwiseLoss, check_shapes, pointwise
 
 Model = Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]
@@ -27,6 +28,7 @@ class SquaredError(eqx.Module):
 
     model: Model
 
+    @entry
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
         x, y = batch
@@ -58,6 +60,7 @@ class MeanLoss(eqx.Module):
     model: Model
     loss: PointwiseLoss = eqx.field(static=True, converter=pointwise, default="logistic")
 
+    @entry
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
         x, y = batch
@@ -88,6 +91,7 @@ class Regularized(eqx.Module):
     def __check_init__(self):
         check_finite(self.strength, "strength")
 
+    @entry
     def __call__(self, params: Any, *batch_and_key: Any) -> Array:
         """The regularised loss on the batch, if there is one."""
         return self.loss(params, *batch_and_key) + self.strength * self.penalty(params)

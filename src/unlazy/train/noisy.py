@@ -12,6 +12,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_finite, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.landscape.loss_calls import LossProgram, check_loss_call, loss_program
 from unlazy.nets.partition import Trained, partition
 from unlazy.train.batches import Batches, next_batch, start_batches
@@ -83,6 +84,7 @@ class _NoisyDescent:
         return eqx.combine(state.trainable, state.frozen)
 
 
+@entry
 def noisy_sgd(
     loss: StochasticLoss,
     params: Any,

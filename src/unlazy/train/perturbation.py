@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 
 from unlazy.checks import check_count, check_positive
+from unlazy.entries import entry
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,14 @@ class Perturbation:
     patience: int = 60  # steps without another kick
     decrease: float = 1e-6  # of the loss since the last kick, below which it has arrived
 
+    @entry
     def __post_init__(self):
         for name in ("radius", "gradient_threshold", "decrease"):
             check_positive(getattr(self, name), name)
         check_count(self.patience, "patience", least=0, most=None)
 
     @classmethod
+    @entry
     def scaled(cls, width: int) -> "Perturbation":
         r"""For a movement of a network of that width: radius and threshold times $m^{-1/4}$."""
         check_count(width, "width", most=None)
@@ -34,6 +37,7 @@ class Perturbation:
         return cls(radius=1e-3 * scale, gradient_threshold=2e-4 * scale)
 
 
+@entry
 def theoretical_perturbation(
     parameters: int,
     smoothness: float,

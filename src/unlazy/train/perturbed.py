@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.landscape import extreme_eigenvalues
 from unlazy.landscape.loss_calls import LossProgram, call_loss, check_loss_call, loss_program
 from unlazy.nets.partition import Trained, partition
@@ -118,6 +119,7 @@ def _descend(state: _State, gradient: Any, data: _Data) -> _State:
     return state._replace(trainable=moved, velocity=velocity, step=state.step + 1)
 
 
+@entry
 def perturbed_gradient_descent(
     loss: StochasticLoss,
     params: Any,

@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Bool, Float
 
 from unlazy.checks import check_count, check_finite, check_positive
+from unlazy.entries import entry
 from unlazy.landscape.loss_calls import Loss, LossProgram, check_loss_call, loss_program
 from unlazy.nets.partition import Trained, partition
 from unlazy.train.finishing import run_to_finish
@@ -76,6 +77,7 @@ class _QuasiNewton:
         return eqx.combine(trained, frozen)
 
 
+@entry
 def lbfgs(
     loss: Loss,
     params: Any,

@@ -7,9 +7,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.checks import check_count, check_finite, check_gram
+from unlazy.entries import entry
 from unlazy.linalg import eigh
 
 
+@entry
 def largest_learning_rate(
     K: Float[Array | np.ndarray, "n n"], *, rank: int | None = None, lam3: int | float = 0.0
 ) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_name, check_positive
+from unlazy.entries import entry
 from unlazy.nets import ResNet3, ResNet3Gradient, ResNet3Params, resnet3_patterns
 from unlazy.nets.resnet_gradients import gradient_at
 from unlazy.train.history import History
@@ -105,6 +106,7 @@ class _OfParams:
         return self.record(now.params)
 
 
+@entry
 def resnet_sgd(
     net: ResNet3,
     params: ResNet3Params,

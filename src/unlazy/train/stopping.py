@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from jaxtyping import Array, Bool, Float
 
+from unlazy.entries import entry
+
 # (loss at this step, loss at the first step) -> whether to stop; evaluated inside compiled code.
 StopRule = Callable[[Float[Array, ""], Float[Array, ""]], Bool[Array, ""]]
 
@@ -16,6 +18,7 @@ class LossBelow:
 
     value: float
 
+    @entry
     def __call__(self, loss: Float[Array, ""], first: Float[Array, ""]) -> Bool[Array, ""]:
         """Whether to stop."""
         del first
@@ -28,6 +31,7 @@ class RelativeLossBelow:
 
     fraction: float
 
+    @entry
     def __call__(self, loss: Float[Array, ""], first: Float[Array, ""]) -> Bool[Array, ""]:
         """Whether to stop."""
         return loss <= self.fraction * first

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.checks import check_count, check_finite, check_key, check_positive
+from unlazy.entries import entry
 from unlazy.errors import UnlazyWarning, user_level
 from unlazy.losses import PointwiseLoss, check_targets
 from unlazy.nets import ThreeLayer, ThreeLayerParams
@@ -53,6 +54,7 @@ class _Plan(NamedTuple):
     noisy: bool
 
 
+@entry
 def three_layer_sgd(
     net: ThreeLayer,
     params: ThreeLayerParams,

@@ -10,6 +10,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.checks import check_finite, check_name
+from unlazy.entries import entry
 from unlazy.escape import three_layer_regularizer
 from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import ThreeLayer, ThreeLayerParams
@@ -69,6 +70,7 @@ class ThreeLayerObjective:
     lam_w: int | float = 0.1
     lam_v: int | float = 1e-3
 
+    @entry
     def __post_init__(self):
         object.__setattr__(self, "loss", pointwise(self.loss))
         check_name(str(self.variant), ["1", "2"], "variant")
@@ -88,11 +90,13 @@ class ThreeLayerObjective:
         sigma_v = m2**-0.51 if self.sigma_v is None else self.sigma_v
         return float(sigma_w), float(sigma_v)
 
+    @entry
     def draw(self, params: ThreeLayerParams, *, key: PRNGKeyArray) -> Draw:
         """Fresh noise and signs, in the dtype of `params`."""
         key_noise, key_signs = jr.split(key)
         return self.noise(params, self.signs(params, key=key_signs), key=key_noise)
 
+    @entry
     def noise(self, params: ThreeLayerParams, signs: Array, *, key: PRNGKeyArray) -> Draw:
         """Fresh noise with given signs."""
         key_W, key_V = jr.split(key)
@@ -103,11 +107,13 @@ class ThreeLayerObjective:
             signs=signs,
         )
 
+    @entry
     def signs(self, params: ThreeLayerParams, *, key: PRNGKeyArray) -> Float[Array, " m1"]:
         """Fresh signs; ones in the first variant."""
         m1, dtype = self.net.widths[0], params.W.dtype
         return jnp.ones(m1, dtype) if self.variant == 1 else jr.rademacher(key, (m1,), dtype=dtype)
 
+    @entry
     def weights(self, params: ThreeLayerParams, delta: Movement, draw: Draw) -> ThreeLayerParams:
         """The network's parameters for that movement, noise and signs."""
         s = draw.signs
@@ -117,6 +123,7 @@ class ThreeLayerObjective:
         )
         return eqx.tree_at(lambda p: (p.W, p.V), params, moved)
 
+    @entry
     def data_loss(
         self, params: ThreeLayerParams, batch: tuple[Array, Array], lam: Float[Array, ""] | float
     ) -> Float[Array, ""]:
@@ -124,6 +131,7 @@ class ThreeLayerObjective:
         x, y = batch
         return mean_loss(pointwise(self.loss), lam * self.net(params, x), y)
 
+    @entry
     def __call__(
         self,
         params: ThreeLayerParams,

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_name, check_positive
+from unlazy.entries import entry
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import BiasedTwoLayer, BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_owner
@@ -98,6 +99,7 @@ class _OfLast:
         return self.record(iterates.last)
 
 
+@entry
 def two_layer_sgd(
     net: BiasedTwoLayer,
     params: BiasedTwoLayerParams,

@@ -24,6 +24,7 @@ from unlazy.data.concepts.functions import (
     unit_rows,
 )
 from unlazy.data.concepts.two_layer import random_factors, random_rows
+from unlazy.entries import entry
 from unlazy.special import PowerSeries, SeriesComplexity, series_complexity, taylor_series
 
 _TAIL = 1e-12  # what is left of an infinite series where it is cut into odd and even parts
@@ -64,6 +65,7 @@ class BiasedConcept(eqx.Module):
     w1: Float64[np.ndarray, "p d1"]
     w2: Float64[np.ndarray, "p d1"]
 
+    @entry
     def __init__(
         self,
         a: Float[Array | np.ndarray, "k p"],
@@ -77,6 +79,7 @@ class BiasedConcept(eqx.Module):
             _check_odd(function, i)
 
     @classmethod
+    @entry
     def ridge(
         cls,
         a: Float[Array | np.ndarray, "k p"],
@@ -126,6 +129,7 @@ class BiasedConcept(eqx.Module):
         return cls(np.stack(factors, axis=1), parts, np.stack(w1), np.stack(w2))
 
     @classmethod
+    @entry
     def sample(
         cls, inputs: int, functions: Sequence[Function], outputs: int, *, key: PRNGKeyArray
     ) -> "BiasedConcept":
@@ -153,10 +157,12 @@ class BiasedConcept(eqx.Module):
         """p, the most terms that an output has."""
         return int(np.max(np.count_nonzero(self.a, axis=1)))
 
+    @entry
     def __call__(self, x: Inputs) -> Outputs:
         """Its values at the rows of `x`, in their dtype."""
         return on_rows(self._values, x, self.inputs)
 
+    @entry
     def complexity(
         self, *, epsilon: float = 0.1, constant: int | float = 2.0, exponent: int | float = 1.0
     ) -> SeriesComplexity:

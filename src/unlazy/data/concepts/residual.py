@@ -12,6 +12,7 @@ from jaxtyping import PRNGKeyArray
 from unlazy.checks import check_count, check_finite, check_key
 from unlazy.data.concepts.biased import BiasedConcept
 from unlazy.data.concepts.functions import Function, Inputs, Outputs
+from unlazy.entries import entry
 from unlazy.special import SeriesComplexity
 
 
@@ -78,6 +79,7 @@ class ResidualConcept(eqx.Module):
     composite: BiasedConcept
     alpha: float
 
+    @entry
     def __init__(self, base: BiasedConcept, composite: BiasedConcept, alpha: int | float) -> None:
         check_finite(alpha, "alpha")
         k = base.outputs
@@ -89,6 +91,7 @@ class ResidualConcept(eqx.Module):
         self.base, self.composite, self.alpha = base, composite, float(alpha)
 
     @classmethod
+    @entry
     def sample(
         cls,
         inputs: int,
@@ -105,11 +108,13 @@ class ResidualConcept(eqx.Module):
         F = BiasedConcept.sample(inputs, base, outputs, key=key_F)
         return cls(F, BiasedConcept.sample(outputs, composite, outputs, key=key_G), alpha)
 
+    @entry
     def __call__(self, x: Inputs) -> Outputs:
         """Its values at the rows of `x`, in their dtype."""
         F = self.base(x)
         return F + self.alpha * self.composite(F)
 
+    @entry
     def complexity(
         self, *, epsilon: float = 0.1, constant: int | float = 2.0, exponent: int | float = 1.0
     ) -> ResidualComplexity:
@@ -124,6 +129,7 @@ class ResidualConcept(eqx.Module):
         )
 
 
+@entry
 def parity_concept(
     coordinates: Sequence[int], inputs: int, alpha: int | float = 0.3
 ) -> ResidualConcept:

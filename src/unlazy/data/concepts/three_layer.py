@@ -22,6 +22,7 @@ from unlazy.data.concepts.functions import (
     unit_rows,
 )
 from unlazy.data.concepts.two_layer import random_factors, random_rows
+from unlazy.entries import entry
 from unlazy.special import PowerSeries, SeriesComplexity, series_complexity
 from unlazy.special.complexities import log10_c_eps, log10_c_s, power_of_ten
 
@@ -90,6 +91,7 @@ class ThreeLayerConcept(eqx.Module):
     w3: Float64[np.ndarray, "p2 d"] | None
     w4: Float64[np.ndarray, "p2 d"] | None
 
+    @entry
     def __init__(
         self,
         a: Float[Array | np.ndarray, "*c p1"],
@@ -114,6 +116,7 @@ class ThreeLayerConcept(eqx.Module):
         self._check_shapes()
 
     @classmethod
+    @entry
     def sample(
         cls,
         inputs: int,
@@ -142,10 +145,12 @@ class ThreeLayerConcept(eqx.Module):
         factors = random_factors(shape, key=keys[0])
         return cls(factors, outer, v1, v2, inner1, inner2, w1, w2, *more)
 
+    @entry
     def __call__(self, x: Inputs) -> Outputs:
         """Its values at the rows of `x`, in their dtype."""
         return on_rows(self._values, x, self.w1.shape[1])
 
+    @entry
     def complexity(
         self, *, epsilon: float = 0.1, constant: int | float = 2.0, exponent: int | float = 1.75
     ) -> ThreeLayerComplexity:
@@ -164,6 +169,7 @@ class ThreeLayerConcept(eqx.Module):
             reason="; ".join(reason for reason in reasons if reason) or None,
         )
 
+    @entry
     def factor(self, which: int, x: Inputs) -> Outputs:
         r"""The sums $\sum_j v^*_{1,i,j} \phi_{1,j}$ or, for `which` 2, the second ones: (n, p1)."""
         return on_rows(lambda rows: self._factor(which, rows), x, self.w1.shape[1])

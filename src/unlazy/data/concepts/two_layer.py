@@ -22,6 +22,7 @@ from unlazy.data.concepts.functions import (
     on_rows,
     small_factors,
 )
+from unlazy.entries import entry
 from unlazy.special import PowerSeries, SeriesComplexity, series_complexity
 
 
@@ -55,6 +56,7 @@ class TwoLayerConcept(eqx.Module):
     w1: Float64[np.ndarray, "p d"]
     w2: Float64[np.ndarray, "p d"]
 
+    @entry
     def __init__(
         self,
         a: Float[Array | np.ndarray, "*c p"],
@@ -66,6 +68,7 @@ class TwoLayerConcept(eqx.Module):
         self.a = small_factors(a, len(self.functions))
 
     @classmethod
+    @entry
     def sample(
         cls,
         inputs: int,
@@ -85,10 +88,12 @@ class TwoLayerConcept(eqx.Module):
         w1, w2 = (random_rows(p, inputs, key=k) for k in (key_1, key_2))
         return cls(random_factors(shape, key=key_a), functions, w1, w2)
 
+    @entry
     def __call__(self, x: Inputs) -> Outputs:
         """Its values at the rows of `x`, in their dtype."""
         return on_rows(self._values, x, self.w1.shape[1])
 
+    @entry
     def complexity(
         self, *, epsilon: float = 0.1, constant: int | float = 2.0, exponent: int | float = 1.75
     ) -> SeriesComplexity:

@@ -13,6 +13,7 @@ from numpy.polynomial import chebyshev
 
 from unlazy.activations import Activation
 from unlazy.checks import check_positive
+from unlazy.entries import entry
 from unlazy.escape.good_directions.twins import Fold, are_twins
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.special import gegenbauer, gegenbauer_coefficients
@@ -45,6 +46,7 @@ class SphereCovariance(eqx.Module):
     # pairs their errors add up.
     profile: tuple[tuple[float, ...], ...] = eqx.field(static=True)
 
+    @entry
     def energy(self, W: Float[Array | np.ndarray, "m d"]) -> Float[Array, ""]:
         r"""The mean square of the linear term over the sphere, $\mathbb E f_L(x; W)^2$.
 
@@ -54,10 +56,12 @@ class SphereCovariance(eqx.Module):
         W = jnp.asarray(W)
         return _energy(self, W if jnp.issubdtype(W.dtype, jnp.floating) else W.astype(float))
 
+    @entry
     def applied(self, W: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The covariance times a movement, in the dtype of the movement."""
         return self.movement(self.product(self.coordinates(W)[None])[0])
 
+    @entry
     def coordinates(self, W: Float[Array, "m d"]) -> Float[Array, "h d"]:
         """What of a movement counts, isometrically."""
         h, d = self.units.shape
@@ -68,10 +72,12 @@ class SphereCovariance(eqx.Module):
             )
         return self.folding.fold(W) / math.sqrt(self.folding.copies)
 
+    @entry
     def movement(self, u: Float[Array, "h d"]) -> Float[Array, "m d"]:
         """The movement with these coordinates and nothing else: the transpose of the former."""
         return self.folding.unfold(u / math.sqrt(self.folding.copies))
 
+    @entry
     def product(self, u: Float[Array, "c h d"]) -> Float[Array, "c h d"]:
         """The covariance times each of c movements in coordinates, in their dtype."""
         h, d = self.units.shape
@@ -109,6 +115,7 @@ class SphereCovariance(eqx.Module):
         return jax.lax.map(one, u)
 
 
+@entry
 def sphere_covariance(
     net: TwoLayer, params: TwoLayerParams, *, radius: int | float | None = None
 ) -> SphereCovariance:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.checks import MOST_IN_TABLE, check_count, check_finite, check_inputs, check_name
+from unlazy.entries import entry
 from unlazy.escape.good_directions.covariance import sphere_covariance
 from unlazy.escape.good_directions.linear_term import LinearTerm
 from unlazy.escape.good_directions.projectors import (
@@ -63,30 +64,37 @@ class Directions(eqx.Module):
     rank: int = eqx.field(static=True)
     degree: int | None = eqx.field(static=True)
 
+    @entry
     def low(self, W: Movement) -> Float[Array, "m d"]:
         """The part of a movement in the leading directions."""
         return self.projector.movement(self.projector.coordinates(self.term.as_movement(W)))
 
+    @entry
     def high(self, W: Movement) -> Float[Array, "m d"]:
         """The rest of the movement."""
         return self.term.as_movement(W) - self.low(W)
 
+    @entry
     def low_values(self, W: Movement, x: Inputs) -> Float[Array, " n"]:
         """The linear term of the low part, at any points."""
         return self._term(x)(self.low(W))
 
+    @entry
     def high_values(self, W: Movement, x: Inputs) -> Float[Array, " n"]:
         """The linear term of the high part, at any points."""
         return self._term(x)(self.high(W))
 
+    @entry
     def r1(self, W: Movement) -> Float[Array, ""]:
         """R1, the energy of the high part under the law that `covariance` names."""
         return self.projector.energies(self.term.as_movement(W)).high
 
+    @entry
     def r2(self, W: Movement) -> Float[Array, ""]:
         """R2, the energy of the low part under that law."""
         return self.projector.energies(self.term.as_movement(W)).low
 
+    @entry
     def r3(self, W: Movement) -> Float[Array, ""]:
         """R3, the mean square over x of the linear term of the high part."""
         W = self.term.as_movement(W)
@@ -94,6 +102,7 @@ class Directions(eqx.Module):
         low = jnp.matmul(jnp.asarray(self.carry, f.dtype), q, precision=jax.lax.Precision.HIGHEST)
         return jnp.mean((f - low) ** 2)
 
+    @entry
     def r4(self, W: Movement) -> Float[Array, ""]:
         """R4, the eighth power of the (2, 4) norm: `regularizer`."""
         return regularizer(self.term.as_movement(W))
@@ -119,6 +128,7 @@ class Directions(eqx.Module):
         return LinearTerm.at(self.net, self.params, x, self.term.folding)
 
 
+@entry
 def directions(
     net: TwoLayer,
     params: TwoLayerParams,

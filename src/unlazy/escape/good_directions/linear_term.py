@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from unlazy.entries import entry
 from unlazy.escape.good_directions.twins import Fold
 from unlazy.nets import TwoLayer, TwoLayerParams
 
@@ -32,6 +33,7 @@ class LinearTerm(eqx.Module):
     width: int = eqx.field(static=True)
 
     @classmethod
+    @entry
     def at(cls, net: TwoLayer, params: TwoLayerParams, x, folding: Fold) -> "LinearTerm":
         """The linear term around `params` at the rows of `x`, in the dtype of `params`."""
         dtype = jax.dtypes.canonicalize_dtype(
@@ -42,18 +44,21 @@ class LinearTerm(eqx.Module):
         Z0 = jnp.matmul(x, half.W.T, precision=_HIGHEST)
         return cls(x, half.a[None, :] * net.activation.derivative(1)(Z0), folding, net.width)
 
+    @entry
     def __call__(self, W: Float[Array | np.ndarray, "m d"]) -> Float[Array, " n"]:
         """Its values at the points."""
         D = self.folding.fold(self.as_movement(W))
         Z = jnp.matmul(self.x.astype(D.dtype), D.T, precision=_HIGHEST)
         return jnp.sum(self.slopes.astype(D.dtype) * Z, axis=1) / math.sqrt(self.width)
 
+    @entry
     def transpose(self, c: Float[Array, " n"]) -> Float[Array, "m d"]:
         """The gradient in `W` of the sum of the values weighted by `c`."""
         weighted = self.slopes.astype(c.dtype) * c[:, None]
         D = jnp.matmul(weighted.T, self.x.astype(c.dtype), precision=_HIGHEST)
         return self.folding.unfold(D / math.sqrt(self.width))
 
+    @entry
     def as_movement(self, W: Float[Array | np.ndarray, "m d"]) -> Float[Array, "m d"]:
         """The movement as a floating array, if it is one of this network."""
         W, shape = jnp.asarray(W), (self.width, self.x.shape[1])

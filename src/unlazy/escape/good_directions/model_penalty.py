@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int, PyTree, Shaped
 
 from unlazy.checks import as_rows, check_count, is_known
+from unlazy.entries import entry
 from unlazy.escape.good_directions.spectra import spectral_gap
 from unlazy.kernels import empirical_ntk_traced
 from unlazy.kernels.empirical.model import Apply, Model
@@ -43,6 +44,7 @@ class DirectionPenalty(eqx.Module):
         """How many leading directions are free of the penalty."""
         return self.U.shape[1]
 
+    @entry
     def __call__(self, params: PyTree, rows: Int[Array, " b"] | None = None) -> Float[Array, ""]:
         r"""The penalty at `params`, over all of x or estimated from a batch of its rows.
 
@@ -59,6 +61,7 @@ class DirectionPenalty(eqx.Module):
             raise ValueError(f"`rows` must be at least 2, got rows={rows}.")
         return self._estimate(self.linear(params, rows), rows)
 
+    @entry
     def linear(self, params: PyTree, rows: Int[Array, " b"] | None = None) -> Float[Array, "b c"]:
         """The linear part of the movement to `params`, at x or at some of its rows."""
         x = jnp.asarray(self.x)
@@ -87,6 +90,7 @@ class DirectionPenalty(eqx.Module):
         return (jnp.sum(f**2) - own - pairs * (inside - own)) / b
 
 
+@entry
 def direction_penalty(
     f: Apply,
     params: PyTree,

@@ -7,6 +7,7 @@ from jaxtyping import Float, Float64
 
 from unlazy.activations import Activation
 from unlazy.checks import MOST_IN_TABLE, check_count, check_finite
+from unlazy.entries import entry
 from unlazy.nets.checking import as_activation
 from unlazy.special import gegenbauer_coefficients, harmonic_count, harmonic_dimension
 
@@ -33,6 +34,7 @@ class SpectralBlocks(eqx.Module):
         return tuple(np.diff((0, *self.edges)).tolist())
 
 
+@entry
 def spectral_blocks(
     eigenvalues: Float[np.ndarray, " p"], d: int, degree: int, *, parameters: int | None = None
 ) -> SpectralBlocks:
@@ -73,6 +75,7 @@ def spectral_blocks(
     return SpectralBlocks(edges, gaps, _largest_gaps(values, len(edges)), tail)
 
 
+@entry
 def spectral_gap(eigenvalues: Float[np.ndarray, " p"]) -> int:
     r"""After how many eigenvalues the largest gap is, in ratio.
 
@@ -100,6 +103,7 @@ def spectral_gap(eigenvalues: Float[np.ndarray, " p"]) -> int:
     return _largest_gaps(values, 1)[0]
 
 
+@entry
 def limit_eigenvalues(
     activation: str | Activation, d: int, degree: int
 ) -> Float64[np.ndarray, " q"]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from unlazy.entries import entry
 from unlazy.nets import TwoLayerParams
 
 Movement = Float[Array | np.ndarray, "m d"]
@@ -26,6 +27,7 @@ class TwinCoordinates(NamedTuple):
         return jnp.concatenate([self.u + self.v, self.v - self.u]) / math.sqrt(2)
 
 
+@entry
 def twin_coordinates(params: TwoLayerParams, W: Movement) -> TwinCoordinates:
     r"""The coordinates in which the linear term sees half of the parameters.
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from unlazy.checks import check_finite, check_name, check_positive, check_real
+from unlazy.entries import entry
 from unlazy.kernels.empirical import blocks
 from unlazy.kernels.empirical.model import Apply, Model, check_rowwise
 from unlazy.nets import ResNet3
@@ -22,6 +23,7 @@ _IMPLEMENTATIONS = ("auto", "layerwise", "jacobian", "ntk-vector")
 _MEMORY = 2**30  # bytes: a block of a thousand rows for most networks, and little on any machine
 
 
+@entry
 def empirical_ntk(
     f: Apply,
     params: PyTree,
@@ -88,6 +90,7 @@ def empirical_ntk(
     return _kernel(f, params, x1, x2, trained, implementation, memory, traced=False)
 
 
+@entry
 def empirical_ntk_traced(
     f: Apply,
     params: PyTree,
@@ -115,6 +118,7 @@ def empirical_ntk_traced(
     return _kernel(f, params, x1, x2, trained, implementation, memory, traced=True)
 
 
+@entry
 def empirical_ntk_diagonal(
     f: Apply,
     params: PyTree,

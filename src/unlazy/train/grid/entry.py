@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key, check_name, check_positive
+from unlazy.entries import entry
 from unlazy.kernels.tiles import default_memory
 from unlazy.landscape.loss_calls import Loss, check_loss_call
 from unlazy.nets.partition import Trained
@@ -34,6 +35,7 @@ from unlazy.train.loop import Progress
 Numbers = Sequence[int | float] | Float[Array | np.ndarray, " values"]
 
 
+@entry
 def fit_grid(
     loss: Loss,
     params: Any,

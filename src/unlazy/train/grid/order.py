@@ -7,8 +7,10 @@ import numpy as np
 from jaxtyping import Array, Int, Integer, PRNGKeyArray
 
 from unlazy.checks import check_count, check_key
+from unlazy.entries import entry
 
 
+@entry
 def batch_order(n: int, *, epoch: int, seed: int = 0, key: PRNGKeyArray) -> Int[np.ndarray, " n"]:
     """The order in which `fit_grid` visits n samples in an epoch, counted from 0.
 

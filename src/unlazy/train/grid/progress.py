@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from unlazy.entries import entry
 from unlazy.train.loop import Progress
 
 
@@ -22,16 +23,19 @@ class TimeLeft:
         100% done, 0 s left
     """
 
+    @entry
     def __init__(self, tell: Callable[[str], object]) -> None:
         self.tell = tell
         self._start: tuple[float, int] | None = None
 
+    @entry
     def __call__(self, done: int, total: int) -> None:
         """Tell how far the work is; the first call starts the clock."""
         left = self.seconds_left(done, total)
         words = "" if left is None else f", {left:.0f} s left"
         self.tell(f"{100 * done // max(total, 1)}% done{words}")
 
+    @entry
     def seconds_left(self, done: int, total: int) -> float | None:
         """At the speed since the first call; None while nothing has been done since."""
         now = time.perf_counter()

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from unlazy.checks import check_count, check_name
+from unlazy.entries import entry
 
 Side = Literal["low", "high"]
 
@@ -64,6 +65,7 @@ class GridResult(eqx.Module):
         """Which lanes diverged."""
         return self.diverged_epoch > 0
 
+    @entry
     def final(self, name: str) -> Float[np.ndarray, "l w s"]:
         """The metric on a set at the end; infinite where the lane diverged.
 
@@ -82,6 +84,7 @@ class GridResult(eqx.Module):
         columns |= {"diverged": self.diverged, "diverged_epoch": self.diverged_epoch}
         return {name: values.ravel() for name, values in columns.items()}
 
+    @entry
     def best(self, by: str | None = None, *, replicate: int | None = None) -> BestLane:
         """The lane with the smallest metric at the end on the set `by`.
 
@@ -117,6 +120,7 @@ class GridResult(eqx.Module):
             params=self.kept.get(lane),
         )
 
+    @entry
     def edge(self, by: str | None = None, *, replicate: int | None = None) -> dict[str, Side]:
         """On which sides of the grid the best lane lies, for a grid that should be extended there.
 
