@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+from unlazy.entries import entry
 from unlazy.errors import StoreError
 from unlazy.experiments import disk
 
@@ -28,6 +29,7 @@ _MOST = 2**29  # bytes kept; beyond, the oldest go
 _ZSTD = b"\x28\xb5\x2f\xfd"  # what JAX compresses with where Python has it; else zlib
 
 
+@entry
 @contextlib.contextmanager
 def kept_programs(note: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """Inside, programs compiled by JAX are kept in the user's cache folder.

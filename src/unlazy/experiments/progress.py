@@ -81,31 +81,37 @@ class PassingReporter(Reporter):
         after_cell: Called when a cell is stored.
     """
 
+    @entry
     def __init__(
         self, reporter: Reporter, *, check: Callable[[], None], after_cell: Callable[[], None]
     ) -> None:
         self.reporter, self.check, self.after_cell = reporter, check, after_cell
 
+    @entry
     def note(self, text: str) -> None:
         """Pass it on."""
         self.check()
         self.reporter.note(text)
 
+    @entry
     def start(self, name: str, cells: int, stored: int) -> None:
         """Pass it on."""
         self.check()
         self.reporter.start(name, cells, stored)
 
+    @entry
     def cell_started(self, cell: Cell) -> None:
         """Pass it on."""
         self.check()
         self.reporter.cell_started(cell)
 
+    @entry
     def cell_progress(self, cell: Cell, done: int, total: int) -> None:
         """Pass it on."""
         self.check()
         self.reporter.cell_progress(cell, done, total)
 
+    @entry
     def cell_finished(self, cell: Cell, seconds: float) -> None:
         """Pass it on, and save."""
         self.reporter.cell_finished(cell, seconds)

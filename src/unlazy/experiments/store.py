@@ -56,6 +56,7 @@ class Store:
         # Twenty digits keep paths short; should two cells ever share them, `read` tells them apart.
         return self._cells / cell.experiment / cell.digest[:20]
 
+    @entry
     def prepare(self, experiment: str = "") -> None:
         """Make the store if need be, check that it can be written, and clear what dead runs left.
 

@@ -88,6 +88,7 @@ class Regularized(eqx.Module):
     penalty: Callable[[Any], Float[Array, ""]]
     strength: int | float = eqx.field(static=True)
 
+    @entry
     def __check_init__(self):
         check_finite(self.strength, "strength")
 
