@@ -3,6 +3,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -184,3 +185,13 @@ def test_errors_of_earlier_reports_are_clear():
         ul.kernels.ntk(np.ones((2, 3)), activation=["relu"])  # pyright: ignore[reportArgumentType]  # on purpose
     K = ul.kernels.empirical_ntk(lambda w, x: x @ w, jnp.ones(3), [[1.0, 2, 3]])  # pyright: ignore[reportArgumentType]  # a list
     np.testing.assert_allclose(K.ravel(), [14.0])
+
+
+@pytest.mark.parametrize("kind", [InterruptedError, MemoryError, RuntimeError])
+def test_interrupts_and_failures_of_the_machine_pass_unchanged(kind):
+    @entry
+    def interrupted(x: int) -> int:
+        raise kind("of no argument")
+
+    with pytest.raises(kind, match="of no argument"):
+        interrupted(cast(Any, "text"))

@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from unlazy.errors import UnlazyError
-from unlazy.fitting import Axes, fault_of, is_extreme, short, wants_array, wants_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OF_VALUES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+# A warning made an error, an error of ours (about a file, say), an interrupt, a device that failed.
+_NOT_OF_ARGUMENTS = (Warning, UnlazyError, OSError, MemoryError, RuntimeError)
 _AFTER_INIT = ("__check_init__", "__post_init__")  # their arguments are the fields
 
 
@@ -47,8 +48,8 @@ def _explanation(
     function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any], error: Exception
 ) -> Exception | None:
     """A clear error in place of this one; None if it is clear, or if no argument is at fault."""
-    if isinstance(error, Warning | UnlazyError):
-        return None  # a warning made an error, or an error of ours: about a file, say
+    if isinstance(error, _NOT_OF_ARGUMENTS):
+        return None
     with contextlib.suppress(Exception):  # what can not be looked at explains nothing
         arguments = list(_arguments(inspect.unwrap(function), args, kwargs))
         if not any(_names(error, name) for name, *_ in arguments):
@@ -62,30 +63,34 @@ def _names(error: Exception, argument: str) -> bool:
 
 def _misfit(arguments: list[tuple[str, Any, Any]]) -> Exception | None:
     """What does not fit its annotation, or the shapes of the arguments before it."""
-    axes = Axes()
-    faults = (fault_of(name, value, hint, axes) for name, value, hint in arguments)
+    from unlazy import fitting  # not above: it brings in JAX, which a list of figures does without
+
+    axes = fitting.Axes()
+    faults = (fitting.fault_of(name, value, hint, axes) for name, value, hint in arguments)
     return next((fault for fault in faults if fault is not None), None)
 
 
 def _suspect(arguments: list[tuple[str, Any, Any]], error: Exception) -> Exception | None:
     """What fits and may yet be the cause: it is not finite, empty, huge, or a list for an array."""
+    from unlazy import fitting
+
     if "` must" in str(error) or not isinstance(error, _OF_VALUES):
         return None
     for name, value, _ in arguments:
-        if is_extreme(value):
+        if fitting.is_extreme(value):
             return ValueError(
                 f"`{name}` must be finite, not empty and of ordinary size, "
-                f"got {name}={short(value)}."
+                f"got {name}={fitting.short(value)}."
             )
     for name, value, hint in arguments:
-        is_list = isinstance(value, list | tuple) and wants_array(hint)
+        is_list = isinstance(value, list | tuple) and fitting.wants_array(hint)
         if is_list and isinstance(error, AttributeError | TypeError):
             return TypeError(
                 f"`{name}` must be an array, got a {type(value).__name__}. "
                 f"Pass jax.numpy.asarray({name})."
             )
     for name, value, hint in arguments:
-        if wants_function(hint) and not _ran(value, error):
+        if fitting.wants_function(hint) and not _ran(value, error):
             return TypeError(
                 f"`{name}` must be a function that takes and returns what is documented, but its "
                 f"use failed with {type(error).__name__}: {error}"
