@@ -2,13 +2,38 @@
 """Random draws that are the same numbers whether or not JAX's x64 flag is on.
 
 `jax.random` takes 64 random bits per number where the default dtype is float64 and 32 where it is
-float32, so that the same key gives two unlike samples. Here 32 bits are drawn always.
+float32, so that the same key gives two unlike samples. Here 32 bits are drawn always, except in
+figures whose stored results were drawn in float64.
 """
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+_BY_DEFAULT_DTYPE = contextvars.ContextVar("by_default_dtype", default=False)
+
+
+@contextlib.contextmanager
+def bits_of_the_default_dtype() -> Iterator[None]:
+    """Inside, draws are those of `jax.random`: under x64, from 64 bits per number.
+
+    For figures alone, which draw outside of compiled functions or in ones of their own: a program
+    that was compiled outside of this scope keeps its draws.
+    """
+    token = _BY_DEFAULT_DTYPE.set(True)
+    try:
+        yield
+    finally:
+        _BY_DEFAULT_DTYPE.reset(token)
+
+
+def _drawn_in() -> jnp.dtype:
+    return jnp.result_type(float) if _BY_DEFAULT_DTYPE.get() else jnp.dtype(jnp.float32)
 
 
 def draw_normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
@@ -20,7 +45,7 @@ def draw_normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."
         >>> bool((double.astype(jnp.float32) == draw_normal(jr.key(0), (3,))).all())
         True
     """
-    return jr.normal(key, shape, jnp.float32).astype(jnp.result_type(float))
+    return jr.normal(key, shape, _drawn_in()).astype(jnp.result_type(float))
 
 
 def draw_signs(
@@ -33,5 +58,5 @@ def draw_signs(
         (4,)
     """
     # As jax.random does it, but for the dtype of the probability, which decides on the bits.
-    positive = jr.bernoulli(key, jnp.float32(0.5), shape)
+    positive = jr.bernoulli(key, jnp.asarray(0.5, _drawn_in()), shape)
     return (2 * positive.astype(jnp.int8) - 1).astype(dtype)

@@ -133,12 +133,12 @@ def sampled(k, nodes: Nodes = "chebyshev"):
     ],
 )
 def test_terms_of_the_sampled_form_scale_as_the_theory_says(k, exponents):
-    # Over 32 seeds the noise of an exponent is about .02 (its own standard error is checked); a
-    # wrong order would be off by at least 1/8.
+    # Over 32 seeds the noise of an exponent is about .02 (its own standard error is checked), of
+    # the last one of order 4 up to .09 over inputs; a wrong order would be off by at least 1/8.
     table = size_table(sampled(k))
     for column, expected in zip(table.T[: k + 1], exponents, strict=True):
         slope, error = slope_and_error(WIDTHS, column)
-        assert slope == pytest.approx(expected, abs=0.07)
+        assert slope == pytest.approx(expected, abs=0.1)
         assert error < 0.04
 
 

@@ -12,12 +12,14 @@ import subprocess
 import sys
 import warnings
 
+import jax
 import numpy as np
 import pytest
 
-from unlazy import papers
+from unlazy import data, papers
 from unlazy.experiments import Store, style
 from unlazy.experiments.figures import bear_nothing
+from unlazy.papers.settings import reproducible
 
 PRESETS = [(name, preset) for name in papers.names() for preset in papers.get(name).presets]
 
@@ -116,3 +118,15 @@ def test_layouts_are_those_of_the_tables_of_the_smoke_preset(
         assert rows == expected, cell
         shapes = {array: np.shape(values) for array, values in real.arrays.items()}
         assert shapes == {array: np.shape(values) for array, values in fake.arrays.items()}
+
+
+def test_figures_in_float64_draw_the_samples_of_their_stored_cells():
+    with reproducible(x64=True):
+        drawn = data.sphere(3, 2, key=jax.random.key(0))
+    with jax.enable_x64(True):
+        normal = jax.random.normal(jax.random.key(0), (3, 2))  # from 64 bits
+        np.testing.assert_allclose(
+            drawn, normal / np.linalg.norm(normal, axis=1, keepdims=True), rtol=1e-14
+        )
+        others = data.sphere(3, 2, key=jax.random.key(0))
+    assert np.abs(np.asarray(drawn) - np.asarray(others)).max() > 0.1

@@ -65,7 +65,7 @@ def function_complexity(
     """
     R = as_number(radius, "radius", least=0)
     options = {"epsilon": epsilon, "constant": constant, "exponent": exponent}
-    series = [as_series(function) for function in functions]
+    series = [as_series(function, "functions") for function in functions]
     for one in series:
         one.check_converges(R)
     return series_complexity(

@@ -182,7 +182,7 @@ def indicator_function(
     check_name(method, get_args(Method), "method")
     check_name(truncation, get_args(Truncation), "truncation")
     check_epsilon(epsilon)
-    series = as_series(phi)
+    series = as_series(phi, "phi")
     if degree is not None:
         check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     else:

@@ -97,7 +97,7 @@ def spanning(
         otherwise: the limits where nothing is finite, as when every training diverged.
 
     Example:
-        >>> spanning([2.0, float("nan"), 4.0], 0.5, 2.0, otherwise=(0, 1))
+        >>> spanning([2.0, float("nan"), 4.0], 0.5, 2.0, otherwise=(0.0, 1.0))
         (1.0, 8.0)
     """
     array = np.asarray(values, float)

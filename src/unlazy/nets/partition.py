@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which parameters are trained: one meaning of `trained` for every function that takes it."""
 
+import operator
 from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from unlazy.checks import check_name
 from unlazy.entries import entry
@@ -51,6 +52,7 @@ class BiasedParams(Protocol):
 
 
 P = TypeVar("P")
+_OF_NUMPY = np.ndarray | np.floating
 
 
 @entry
@@ -62,8 +64,8 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
     with `combine`. Every function with an argument `trained` reads it as this one does.
 
     Args:
-        params: any pytree. Numbers and NumPy arrays become JAX arrays; integers, keys and functions
-            are never trained.
+        params: any pytree. NumPy arrays become JAX arrays, and so do numbers outside of Equinox
+            modules, where they are settings; integers, keys and functions are never trained.
         trained: None or "all": everything, a weight that is used twice with the gradient of both
             uses. For the learners of `unlazy.nets` "hidden": all but the last layer, biases
             included (AR, RN); "weights": the hidden weights without their biases (LG), the same for
@@ -83,8 +85,8 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
         >>> print(trainable.a, frozen.W, combine(trainable, frozen).W.shape)
         None None (4, 3)
     """
-    chosen = _chosen(params, trained)
-    arrays = jax.tree.map(lambda yes, leaf: _as_array(leaf) if yes else leaf, chosen, params)
+    chosen = jax.tree.map(operator.and_, _chosen(params, trained), _can_be_trained(params))
+    arrays = jax.tree.map(lambda yes, leaf: jnp.asarray(leaf) if yes else leaf, chosen, params)
     chosen = jax.tree.map(lambda yes, leaf: yes and eqx.is_inexact_array(leaf), chosen, arrays)
     if not any(jax.tree.leaves(chosen)):
         raise ValueError(
@@ -112,8 +114,15 @@ def combine(trainable: P, frozen: P) -> P:
         ) from error
 
 
-def _as_array(leaf: Any) -> Any:
-    return jnp.asarray(leaf) if isinstance(leaf, float | np.ndarray | np.floating) else leaf
+def _can_be_trained(params: PyTree) -> PyTree:
+    """True at arrays and floats; of a module at its arrays alone, since its floats are settings."""
+
+    def of(node: Any) -> PyTree:
+        if isinstance(node, eqx.Module):  # the share of a dropout, the start of a maximum
+            return jax.tree.map(lambda leaf: isinstance(leaf, Array | _OF_NUMPY), node)
+        return isinstance(node, Array | float | _OF_NUMPY)
+
+    return jax.tree.map(of, params, is_leaf=lambda node: isinstance(node, eqx.Module))
 
 
 def _chosen(params: PyTree, trained: Trained) -> PyTree:

@@ -105,6 +105,7 @@ def fit(
             missing.
 
     Example:
+        >>> import jax.numpy as jnp
         >>> loss = lambda w, batch: jnp.sum((batch[0] @ w - batch[1]) ** 2) / 2
         >>> data = (jnp.eye(2), jnp.array([1.0, -2.0]))
         >>> history = fit(loss, jnp.zeros(2), data, optimizer=optax.sgd(0.5), steps=3)

@@ -26,8 +26,8 @@ Outputs = Float[Array | np.ndarray, "n *c"]
 _KINKED = ("relu", "relu3")  # activations without a power series around 0
 
 
-def as_series(function: Function) -> PowerSeries:
-    """The power series of a name, an activation or coefficients.
+def as_series(function: Function, name: str = "function") -> PowerSeries:
+    """The power series of a name, an activation or coefficients; `name` is what errors call it.
 
     Raises:
         TypeError: a function without known coefficients.
@@ -38,13 +38,13 @@ def as_series(function: Function) -> PowerSeries:
     if isinstance(function, str) and function in _KINKED:
         function = activation(function)
     if not isinstance(function, Activation):
-        _check_one_variable(function)
+        _check_one_variable(function, name)
         return taylor_series(function)
     if function.name == "polynomial" and function.shift == 0:
         return taylor_series(function.coefficients)
     if function.name in _KINKED or function.shift != 0:
         raise ValueError(
-            "`function` must be smooth and without a shift, got "
+            f"`{name}` must be smooth and without a shift, got "
             f"{function.name} with shift={function.shift}. Fit a polynomial with "
             "special.chebyshev_series."
         )
@@ -61,16 +61,16 @@ def as_functions(functions: Sequence[Function], name: str) -> tuple[PowerSeries,
         )
     if not len(functions):
         raise ValueError(f"`{name}` must be at least one function, got none.")
-    return tuple(as_series(function) for function in functions)
+    return tuple(as_series(function, name) for function in functions)
 
 
-def _check_one_variable(function: Any) -> None:
+def _check_one_variable(function: Any, name: str) -> None:
     """Raise for a target or a concept, which has its complexity by itself."""
     for method in ("concept", "complexity"):
         if callable(getattr(function, method, None)):
             ask = "concept().complexity()" if method == "concept" else "complexity()"
             raise TypeError(
-                f"`function` must be a function of one variable, got {type(function).__name__}, "
+                f"`{name}` must be a function of one variable, got {type(function).__name__}, "
                 f"one of several inputs. Ask for its own complexity by .{ask}."
             )
 
