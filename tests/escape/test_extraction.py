@@ -86,7 +86,10 @@ def problems():
     """Inputs and one long list of initial weights for each seed, cut into one block a width."""
     key_x, key_W = jr.split(jr.key(40))
     with jax.enable_x64(True):
-        x = jax.vmap(lambda key: data.sphere(N, D, key=key))(jr.split(key_x, SEEDS))
+        # Drawn here, since the tolerances below were set for this sample: the last exponent of
+        # order 4 has heavy tails over inputs.
+        x = jax.vmap(lambda key: jr.normal(key, (N, D)))(jr.split(key_x, SEEDS))
+        x /= jnp.linalg.norm(x, axis=2, keepdims=True)
         return x, jr.normal(key_W, (SEEDS, sum(WIDTHS), D))
 
 
@@ -133,12 +136,12 @@ def sampled(k, nodes: Nodes = "chebyshev"):
     ],
 )
 def test_terms_of_the_sampled_form_scale_as_the_theory_says(k, exponents):
-    # Over 32 seeds the noise of an exponent is about .02 (its own standard error is checked), of
-    # the last one of order 4 up to .09 over inputs; a wrong order would be off by at least 1/8.
+    # Over 32 seeds the noise of an exponent is about .02 (its own standard error is checked); a
+    # wrong order would be off by at least 1/8.
     table = size_table(sampled(k))
     for column, expected in zip(table.T[: k + 1], exponents, strict=True):
         slope, error = slope_and_error(WIDTHS, column)
-        assert slope == pytest.approx(expected, abs=0.1)
+        assert slope == pytest.approx(expected, abs=0.07)
         assert error < 0.04
 
 
