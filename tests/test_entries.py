@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -195,3 +196,50 @@ def test_interrupts_and_failures_of_the_machine_pass_unchanged(kind):
 
     with pytest.raises(kind, match="of no argument"):
         interrupted(cast(Any, "text"))
+
+
+class Raising:
+    """A callable object of the user's, whose error comes from a method."""
+
+    def __call__(self, *arguments):
+        return self.failing(arguments)
+
+    def failing(self, arguments):
+        raise KeyError("mine", len(arguments))
+
+
+class OwnError(ValueError):
+    """A kind of error that the user catches."""
+
+
+def test_errors_out_of_the_users_functions_keep_their_kind_whatever_the_callable_is():
+    data = (jnp.ones((3, 2)), jnp.ones(3))
+    options: Any = {"optimizer": optax.sgd(0.1), "steps": 1}
+    with pytest.raises(KeyError, match="mine"):
+        ul.train.fit(Raising(), jnp.ones(2), data, **options)
+    loss = ul.train.SquaredError(lambda w, x: x @ w)
+    with pytest.raises(KeyError, match="nope"):  # and nobody blames the loss
+        ul.train.fit(loss, jnp.ones(2), data, record={"a": lambda w: {"w": w}["nope"]}, **options)
+
+    def out_of_memory(params, x):
+        raise MemoryError("of mine")
+
+    def strange(params, x):
+        raise OwnError("of mine")
+
+    for model, kind in ((out_of_memory, MemoryError), (strange, OwnError)):
+        with pytest.raises(kind, match="of mine"):
+            ul.kernels.empirical_ntk(model, jnp.ones(2), data[0])
+
+
+def test_what_an_inner_entry_says_of_its_own_argument_is_taken_back():
+    @entry
+    def inner(hidden: int) -> int:
+        return hidden + "text"  # pyright: ignore[reportOperatorIssue]
+
+    @entry
+    def outer(x: int) -> int:
+        return inner(cast(Any, [x]))
+
+    with pytest.raises(TypeError, match="can only concatenate list"):
+        outer(1)

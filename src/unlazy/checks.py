@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike
 
-from unlazy.errors import UnknownNameError, UnlazyError
+from unlazy.errors import UnknownNameError
 
 
 def as_array(value: Any, name: str = "x") -> Array | np.ndarray:
@@ -55,7 +55,7 @@ def check_real(value: Any, name: str) -> None:
             raise ValueError(f"`{name}` must be a real number, got {name}={_in_short(value)}.")
         raise ValueError(
             f"`{name}` must be an array of real numbers, got {name}.dtype={dtype}. "
-            "Convert it first, so that nothing is lost unseen."
+            f"Pass {name}.astype('float64') if its entries are numbers."
         )
     if not dtype.isnative or dtype.itemsize > 8:
         kin = np.dtype(np.float64) if dtype.itemsize > 8 else dtype.newbyteorder("=")
@@ -273,13 +273,15 @@ def check_key(key: Any, name: str = "key") -> None:
 
 @contextlib.contextmanager
 def calling(name: str, arguments: str) -> Iterator[None]:
-    """Say which function of the user failed, and on what; clear messages pass unchanged."""
+    """Say which function of the user failed, and on what.
+
+    Only errors of Python's own kinds that wrong arguments give; clear messages, the user's own
+    kinds, and what is no fault of an argument, such as too little memory, pass unchanged.
+    """
     try:
         yield
-    except (UnlazyError, jax.errors.JAXTypeError):
-        raise
-    except Exception as error:
-        if "` must" in str(error):
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        if type(error).__module__ != "builtins" or "` must" in str(error):
             raise
         raise ValueError(
             f"`{name}` must accept {arguments}, got {type(error).__name__}: {error}"

@@ -11,7 +11,9 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import os
 import re
+import sysconfig
 import traceback
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +26,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OF_VALUES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 # A warning made an error, an error of ours (about a file, say), an interrupt, a device that failed.
 _NOT_OF_ARGUMENTS = (Warning, UnlazyError, OSError, MemoryError, RuntimeError)
+# Where code lies that is not the user's; what is generated has a name in angle brackets, of which
+# those of a prompt, a notebook and a test are the user's.
+_INSTALLED = (
+    *(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *(os.path.dirname(__file__), "<frozen", "<string>", "<@beartype"),
+)
 _AFTER_INIT = ("__check_init__", "__post_init__")  # their arguments are the fields
 
 
@@ -38,7 +46,7 @@ def entry(function: F) -> F:
             explanation = _explanation(function, args, kwargs, error)
             if explanation is None:
                 raise
-            raise explanation from error
+            raise explanation from _original(error, unless=explanation)
 
     call.is_entry = True  # pyright: ignore[reportAttributeAccessIssue]  # a test asks for it
     return typing.cast(F, call)
@@ -47,14 +55,28 @@ def entry(function: F) -> F:
 def _explanation(
     function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any], error: Exception
 ) -> Exception | None:
-    """A clear error in place of this one; None if it is clear, or if no argument is at fault."""
+    """A clear error in place of this one; None if it is clear, or if no argument is at fault.
+
+    What an entry within has said of an argument that this one does not have is taken back.
+    """
     if isinstance(error, _NOT_OF_ARGUMENTS):
         return None
     with contextlib.suppress(Exception):  # what can not be looked at explains nothing
         arguments = list(_arguments(inspect.unwrap(function), args, kwargs))
-        if not any(_names(error, name) for name, *_ in arguments):
-            return _misfit(arguments) or _suspect(arguments, error)
+        if any(_names(error, name) for name, *_ in arguments):
+            return None
+        original = _original(error) or error
+        found = _misfit(arguments) or _suspect(arguments, original)
+        if found is not None:
+            found.is_explanation = True  # pyright: ignore[reportAttributeAccessIssue]
+        return found or (None if original is error else original)
     return None
+
+
+def _original(error: Exception, unless: Exception | None = None) -> Exception | None:
+    """The error that an explanation is of; any other as it is, and None for the one excepted."""
+    found = error.__cause__ if getattr(error, "is_explanation", False) else error
+    return found if isinstance(found, Exception) and found is not unless else None
 
 
 def _names(error: Exception, argument: str) -> bool:
@@ -89,8 +111,10 @@ def _suspect(arguments: list[tuple[str, Any, Any]], error: Exception) -> Excepti
                 f"`{name}` must be an array, got a {type(value).__name__}. "
                 f"Pass jax.numpy.asarray({name})."
             )
-    for name, value, hint in arguments:
-        if fitting.wants_function(hint) and not _ran(value, error):
+    if _came_from_the_user(error):
+        return None  # a function of the user's ran, and its error explains itself
+    for name, _, hint in arguments:
+        if fitting.wants_function(hint):
             return TypeError(
                 f"`{name}` must be a function that takes and returns what is documented, but its "
                 f"use failed with {type(error).__name__}: {error}"
@@ -98,10 +122,10 @@ def _suspect(arguments: list[tuple[str, Any, Any]], error: Exception) -> Excepti
     return None
 
 
-def _ran(function: Any, error: Exception) -> bool:
-    """Whether the error came out of the code of a function, which then is its own explanation."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return any(frame.f_code is code for frame, _ in traceback.walk_tb(error.__traceback__))
+def _came_from_the_user(error: Exception) -> bool:
+    """Whether code that is neither ours nor installed was running when the error was raised."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(not name.startswith(_INSTALLED) for name in frames)
 
 
 def _arguments(

@@ -78,8 +78,11 @@ def _as_floats(value: ArrayLike, name: str) -> Array:
 
 @entry
 def check_shapes(z: ArrayLike, y: ArrayLike, name: str = "y", of: str = "`z`") -> None:
-    """Raise unless labels have the shape of predictions: (n, 1) would broadcast against (n,)."""
-    if np.shape(z) != np.shape(y):
+    """Raise unless labels have the shape of predictions: (n, 1) would broadcast against (n,).
+
+    One number is a label for all of them.
+    """
+    if np.ndim(y) and np.shape(z) != np.shape(y):
         raise ValueError(
             f"`{name}` must have the shape of {of}, {np.shape(z)}, "
             f"got {name}.shape={np.shape(y)}. Reshape one of them."

@@ -229,7 +229,7 @@ def test_nothing_is_rounded_to_float32_though_x64_is_off():
     [
         (lambda x1, x2=None: laplace(x1, x2).astype(jnp.float16), "must give float64.*got float16"),
         (lambda x1, x2=None: laplace(x1, x2).astype(jnp.int32), "must give float64.*got int32"),
-        (lambda x1, _=None: x1 @ x1.T, r"`kernel` must give an array of shape \(2, 1\)"),
+        (lambda x1, _=None: x1 @ x1.T, r"`kernel` must give a matrix of shape \(2, 1\)"),
         (lambda x1, _=None: jnp.sum(x1, axis=1), r"got shape \(2,\)"),
     ],
 )

@@ -63,7 +63,7 @@ def kernel_certificate(
     the error may point anywhere, and a learner with large weights may use it: with one such
     direction no target can be called not learnt. Smooth kernels of a large bandwidth have many.
     So have functions that depend on each other, such as a cubic kernel on more points than there
-    are cubic polynomials; pass their `dimension`, then nothing is hidden.
+    are cubic polynomials. Pass the `dimension` that the functions of these points span.
 
     Source: RN-21, RN-22 and RN-25, arXiv:1905.10337 Theorem 2, Lemma D.1 and Remark D.3.
 

@@ -69,9 +69,11 @@ def _probed(kernel: Callable, x: Float64[Array, "n *d"], *, x64: bool) -> jnp.dt
     k = len(some)
     for values, shape, arguments in [(square, (k, k), "x1"), (column, (k, 1), "x1, x2")]:
         if np.shape(values) != shape:
+            has_outputs = np.shape(values)[:2] == shape and np.ndim(values) == 4
+            hint = " Use empirical_ntk_traced, which sums over the outputs." if has_outputs else ""
             raise ValueError(
-                f"`kernel` must give an array of shape {shape} for kernel({arguments}) with "
-                f"{shape[0]} rows in x1 and {shape[1]} columns, got shape {np.shape(values)}."
+                f"`kernel` must give a matrix of shape {shape}, a row per row of x1, from "
+                f"kernel({arguments}), got shape {np.shape(values)}.{hint}"
             )
         if values.dtype not in (jnp.float64, jnp.float32):
             raise ValueError(

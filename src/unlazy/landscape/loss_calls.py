@@ -4,7 +4,8 @@
 `loss(params)` where there is no data and `loss(params, data)` where there is, with a key last where
 it is stochastic; one real number. Any callable will do. Arrays in a loss that is a pytree, such as
 an `eqx.Module`, are arguments of the compiled program, like the data. What else it holds is
-compiled in, and is compared by equality where it has a hash and by identity where it has none.
+compiled in, and compared by equality where it has a hash. What has none can be changed between two
+calls, and is compiled anew for each.
 """
 
 import inspect
@@ -63,8 +64,8 @@ def _takes(loss: Any, *arguments: Any) -> bool | None:
 
 
 @dataclass(frozen=True, eq=False)
-class ByIdentity:
-    """A function that has no hash, equal to none but the very same one."""
+class Once:
+    """A function that has no hash, for one call of a trainer: equal to nothing but itself."""
 
     function: Callable[..., Any]
 
@@ -72,19 +73,13 @@ class ByIdentity:
         """What the function says."""
         return self.function(*arguments)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ByIdentity) and self.function is other.function
-
-    def __hash__(self) -> int:
-        return id(self.function)
-
 
 def hashable(function: Any) -> Any:
     """The function itself where it has a hash, so that equal ones are compiled once."""
     try:
         hash(function)
     except TypeError:
-        return ByIdentity(function)
+        return Once(function)
     return function
 
 
@@ -119,7 +114,7 @@ def loss_program(loss: Any) -> tuple[LossProgram, list[Any]]:
     try:
         hash(structure)
     except TypeError:
-        leaves, structure = jax.tree.flatten(ByIdentity(loss))
+        leaves, structure = jax.tree.flatten(Once(loss))
     statics = tuple(None if _is_array(leaf) else hashable(leaf) for leaf in leaves)
     return LossProgram(structure, statics), [leaf for leaf in leaves if _is_array(leaf)]
 

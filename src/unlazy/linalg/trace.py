@@ -92,6 +92,6 @@ def _values(
         where = float(eigenvalues[np.flatnonzero(np.isnan(values))[0]])
         raise ValueError(
             f"`function` must be a number at every eigenvalue, got nan at {where:.6g}. "
-            "The eigenvalues of a positive semi-definite matrix are zero or positive."
+            "A singular matrix has eigenvalues of zero: define it there, as scipy.special.xlogy is."
         )
     return values
