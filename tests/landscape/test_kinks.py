@@ -34,6 +34,32 @@ def test_a_maximum_made_of_kinks_is_not_called_second_order_stationary():
     assert "kink: the gradient jumps by 0.0039 at distance" in str(found)
 
 
+@pytest.mark.parametrize(("spread", "weight"), [(1e-4, 1e-2), (1e-3, 0.1), (1e-6, 1e-2)])
+def test_kinks_close_to_the_point_are_seen_beside_strong_smooth_terms(spread, weight):
+    rho = spread * _spread()
+
+    def loss(p):
+        kinks = p["z"] / 2 - jnp.mean(jax.nn.relu(p["z"] + rho))
+        return weight * kinks + 5 * jnp.sum(p["w"] ** 2) + 10 * jnp.sum(p["w"] ** 4)
+
+    for seed in range(2):
+        found = certify(loss, {"z": jnp.zeros(()), "w": jnp.zeros(5)}, key=jr.key(seed))
+        assert found.verdict == "not twice differentiable"
+        assert found.kink is not None
+        assert found.kink.jump == pytest.approx(weight / 256, rel=1e-5)
+
+
+def test_a_weak_kink_is_seen_where_the_loss_bends_strongly():
+    # The change of the gradient across the octave of the kink is 10^7 times the jump.
+    def loss(z):
+        return 1e4 * z[0] ** 4 + z[0] ** 2 - 1e-3 * jax.nn.relu(z[0] - 0.7)
+
+    found = certify(loss, jnp.zeros(1), key=jr.key(0))
+    assert found.kink is not None
+    assert found.kink.distance == pytest.approx(0.7, abs=1e-9)
+    assert found.kink.jump == pytest.approx(1e-3, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("loss", "at", "verdict"),
     [

@@ -5,10 +5,13 @@ Along a line the gradient of a smooth loss changes by the integral of the Hessia
 jump on top of that, and the Hessian that JAX computes is that of the piece alone: zero for a
 piecewise linear loss, whatever its shape. What remains of
 
-$$\nabla L(b) - \nabla L(a) - \tfrac{b - a}{2} \big( \nabla^2 L(a) + \nabla^2 L(b) \big) v$$
+$$\nabla L(b) - \nabla L(a) - \tfrac{b - a}{6} \big( \nabla^2 L(a) + 4 \nabla^2 L(\tfrac{a + b}{2})
++ \nabla^2 L(b) \big) v$$
 
-when the interval shrinks to rounding is the jump. So `max(z, 0)**3`, or a smooth function written
-with `jnp.where`, has no kink, although it is made of operations that choose.
+when the interval shrinks to rounding is the jump. Simpson's rule explains a smooth loss up to the
+fifth power of the interval, so that a weak kink shows beside strong smooth terms. `max(z, 0)**3`,
+or a smooth function written with `jnp.where`, has no kink, although it is made of operations that
+choose.
 """
 
 import itertools
@@ -31,8 +34,7 @@ from unlazy.taylor.smooth_rules import SMOOTH
 from unlazy.taylor.solving import SOLVING
 
 _LINES = 2  # random ones, each to both sides
-_OCTAVES = 12  # distances on each side, by factors of 8
-_FOLLOWED = 3  # intervals that are cut down to rounding
+_OCTAVES = 34  # distances on each side, by factors of 2
 _HALVINGS = 42
 # Functions with a point at which they are not differentiable are looked at, too.
 _ROOTS = frozenset({"sqrt", "rsqrt", "cbrt", "pow"})
@@ -66,6 +68,12 @@ class _Point(NamedTuple):
     sample: _Sample
 
 
+class _Interval(NamedTuple):
+    a: _Point
+    middle: _Point
+    b: _Point
+
+
 class _Line(eqx.Module):
     """The loss on the line through the point, t from -1 to 1 for moves of its own size."""
 
@@ -89,11 +97,11 @@ class _Line(eqx.Module):
 
 def kink_here(objective: Objective, *, key: PRNGKeyArray) -> Kink | None:
     """A kink that goes through the point itself, to rounding: from both sides of it."""
-    step, threshold = 8.0 ** (1 - _OCTAVES), _rounding(objective)
+    step, threshold = 2.0 ** (1 - _OCTAVES), _rounding(objective)
     for line in _lines(objective, key):
         far, left, here, right, beyond = (_at(line, k * step) for k in (-8, -1, 0, 1, 8))
         for a, b in ((left, here), (here, right)):
-            jump = _misfit(a, b, step)
+            jump = b.values - a.values - step * (a.slopes + b.slopes) / 2
             if _norm(jump) > threshold * _scale(a, b):
                 return _kink(line, 0.0, jump)
         change, further = (_norm(b.slopes - a.slopes) for a, b in ((left, right), (far, beyond)))
@@ -104,18 +112,18 @@ def kink_here(objective: Objective, *, key: PRNGKeyArray) -> Kink | None:
 
 
 def kink_near(objective: Objective, *, key: PRNGKeyArray) -> Kink | None:
-    """A kink that random lines cross within about the size of the parameters, or 1 for zeros."""
-    steps = 8.0 ** np.arange(1 - _OCTAVES, 1)
+    """A kink that random lines cross within about the size of the parameters, or 1 for zeros.
+
+    Each octave of the distance on each side is followed by itself, from the point outwards: the
+    smooth terms are largest far away, and the kinks that make a maximum may be close.
+    """
+    threshold = _rounding(objective)
     for line in _lines(objective, key):
-        found = []
-        for side in (1, -1):
-            points = [_Point(t, _at(line, t)) for t in side * steps]
-            found += list(itertools.pairwise(points))
-        found.sort(key=_relative_misfit, reverse=True)
-        ends = (_shrunk(line, *pair) for pair in found[:_FOLLOWED])
-        for a, b in sorted(ends, key=lambda pair: abs(pair[0].t)):
-            if _relative_misfit((a, b)) > _rounding(objective):
-                return _kink(line, a.t, _misfit(a.sample, b.sample, b.t - a.t))
+        for octave in range(1 - _OCTAVES, 0):
+            for side in (1, -1):
+                found = _shrunk(line, side * 2.0**octave, threshold)
+                if found is not None:
+                    return _kink(line, found.a.t, _misfit(found))
     return None
 
 
@@ -173,25 +181,36 @@ def _at(line: _Line, t: float) -> _Sample:
     return jax.tree.map(np.asarray, _sample(line, jnp.asarray(t, line.direction.dtype)))
 
 
-def _shrunk(line: _Line, a: _Point, b: _Point) -> tuple[_Point, _Point]:
-    """The interval halved down to rounding, always to the half whose slopes explain less."""
+def _shrunk(line: _Line, t: float, threshold: float) -> _Interval | None:
+    """The interval from t to 2 t halved to rounding, always to the half that is explained less.
+
+    None as soon as the slopes explain all of it, which smooth losses reach in a few halvings.
+    """
+    interval = _Interval(*(_Point(at, _at(line, at)) for at in (t, 1.5 * t, 2 * t)))
     for _ in range(_HALVINGS):
-        t = (a.t + b.t) / 2
-        middle = _Point(t, _at(line, t))
-        a, b = max((a, middle), (middle, b), key=_relative_misfit)
-    return a, b
+        if _relative_misfit(interval) <= threshold:
+            return None
+        halves = itertools.pairwise(interval)
+        interval = max((_with_middle(line, a, b) for a, b in halves), key=_relative_misfit)
+    return interval if _relative_misfit(interval) > threshold else None
 
 
-def _relative_misfit(pair: tuple[_Point, _Point]) -> float:
-    a, b = pair
-    scale = _scale(a.sample, b.sample)
-    size = _norm(_misfit(a.sample, b.sample, b.t - a.t)) / scale if scale else 0.0
+def _with_middle(line: _Line, a: _Point, b: _Point) -> _Interval:
+    t = (a.t + b.t) / 2
+    return _Interval(a, _Point(t, _at(line, t)), b)
+
+
+def _relative_misfit(interval: _Interval) -> float:
+    scale = _scale(interval.a.sample, interval.b.sample)
+    size = _norm(_misfit(interval)) / scale if scale else 0.0
     return size if math.isfinite(size) else 0.0
 
 
-def _misfit(a: _Sample, b: _Sample, width: float) -> Float[np.ndarray, " q"]:
-    """What the slopes do not explain of the change from a to b."""
-    return b.values - a.values - width * (a.slopes + b.slopes) / 2
+def _misfit(interval: _Interval) -> Float[np.ndarray, " q"]:
+    """What the slopes do not explain of the change from a to b, by Simpson's rule."""
+    a, middle, b = (point.sample for point in interval)
+    width = interval.b.t - interval.a.t
+    return b.values - a.values - width * (a.slopes + 4 * middle.slopes + b.slopes) / 6
 
 
 def _norm(vector: Float[np.ndarray, " q"]) -> float:
