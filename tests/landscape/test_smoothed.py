@@ -9,6 +9,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from unlazy.activations import activation
 from unlazy.landscape import certify, extreme_eigenvalues
 from unlazy.nets import smoothed_relu
 
@@ -104,3 +105,47 @@ def test_bad_smoothing_is_named():
         certify(loss, w, smoothing={"a": 1.0}, key=jr.key(0))
     with pytest.raises(ValueError, match="`draws` must be an integer >= 8"):
         extreme_eigenvalues(loss, w, smoothing=1.0, draws=2, key=jr.key(0))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("rest", [0.0, 1e-6])  # with 1e-6 every draw has some residual
+def test_a_kink_that_no_draw_meets_leaves_the_verdict_open(sign, rest):
+    jump, place = 200.0, 3.5
+    exact = sign * (0.1 - 2 * jump * math.exp(-(place**2) / 2) / math.sqrt(2 * math.pi))
+
+    def loss(z):
+        kinks = jax.nn.relu(z - place) + jax.nn.relu(-z - place)
+        return sign * jnp.sum(0.05 * z**2 - jump * kinks) + rest * jnp.sum(z**4)
+
+    wrong = "second-order stationary" if sign == 1 else "saddle"
+    missed = 0
+    for seed in range(4):
+        found = certify(loss, jnp.zeros(1), smoothing=1.0, key=jr.key(seed))
+        missed += found.curvature.smallest == pytest.approx(sign * 0.1, abs=1e-3)
+        assert found.verdict != wrong
+        # Each of the draws that meet the kink, 0.5 on average, moves estimate and error by 0.7.
+        assert abs(found.curvature.smallest - exact) < found.curvature.smallest_error
+    assert missed >= 1  # each seed with the probability 0.6
+
+
+def test_the_gradient_counts_a_kink_that_no_draw_meets():
+    def loss(z):  # the smoothed slope is 200 P(rho > 3.5) = 0.047
+        return jnp.sum(5 * z**2 + 200 * jax.nn.relu(z - 3.5))
+
+    found = [certify(loss, jnp.zeros(1), smoothing=1.0, key=jr.key(seed)) for seed in range(4)]
+    assert any(f.gradient_norm == 0 for f in found)
+    # A draw that meets it, and there are 0.5 of them on average, adds 0.1: up to 3 are covered.
+    assert all(abs(f.gradient_norm - 0.0465) < f.gradient_error for f in found)
+    assert all(f.verdict != "second-order stationary" for f in found)
+
+
+@pytest.mark.parametrize("name", ["gelu", "softplus", "relu3"])
+def test_smooth_losses_made_of_choices_are_still_certified_under_noise(name):
+    sigma, x = activation(name), jr.normal(jr.key(0), (9, 3))
+
+    def loss(w):
+        return jnp.mean(jnp.square(sigma(x @ w) - sigma(jnp.zeros(9)))) + jnp.sum(w**2)
+
+    found = certify(loss, jnp.zeros(3), smoothing=0.1, gradient_tolerance=0.3, key=jr.key(1))
+    assert found.verdict == "second-order stationary"
+    assert found.curvature.smallest_error < 0.1

@@ -109,9 +109,11 @@ def certify(
 
     With `smoothing` the certificate is about the loss averaged over Gaussian noise in the trained
     parameters, $E_\rho L(\theta + \sigma\rho)$, which has derivatives of all orders. Loss,
-    gradient and curvature are then means over `draws`, and a verdict counts their errors, at a
-    level of about 95%. Where the errors leave it open the verdict is "undecided": errors fall with
-    the root of the draws.
+    gradient and curvature are then means over `draws`, and a verdict counts their errors: twice the
+    spread of the means, plus what the kinks on random lines out to six standard deviations would
+    add if no draw met them. The level is about 95% for kinks that the draws or the lines meet; a
+    strong kink that few directions lead to may escape both. Where the errors leave it open the
+    verdict is "undecided": errors fall with the root of the draws.
 
     Source: BL-23 and BL-30; for smoothing LG-15 and LG-24, arXiv:1811.04918 section 6.
 

@@ -36,6 +36,7 @@ from unlazy.taylor.solving import SOLVING
 _LINES = 2  # random ones, each to both sides
 _OCTAVES = 34  # distances on each side, by factors of 2
 _HALVINGS = 42
+_PIECES = 24  # of one side of a line on which jumps are added up
 # Functions with a point at which they are not differentiable are looked at, too.
 _ROOTS = frozenset({"sqrt", "rsqrt", "cbrt", "pow"})
 _SMOOTH = (frozenset({*LINEAR, *SMOOTH, *SOLVING}) - _ROOTS) | {"stop_gradient", "scatter-add"}
@@ -125,6 +126,25 @@ def kink_near(objective: Objective, *, key: PRNGKeyArray) -> Kink | None:
                 if found is not None:
                     return _kink(line, found.a.t, _misfit(found))
     return None
+
+
+@eqx.filter_jit
+def jumps(
+    objective: Objective, direction: Float[Array, " p"]
+) -> tuple[Float[Array, "pieces p"], Float[Array, "pieces p"]]:
+    """The jumps of the gradient on each piece of the way to the point plus, and minus, `direction`.
+
+    Both are from the point outwards. What is smooth contributes the fifth power of a piece.
+    """
+
+    def outwards(side: int) -> Float[Array, "pieces p"]:
+        line = _Line(objective, side * direction)
+        values, slopes = jax.lax.map(line, jnp.linspace(0, 1, 2 * _PIECES + 1))
+        explained = (slopes[:-2:2] + 4 * slopes[1::2] + slopes[2::2]) / (6 * _PIECES)
+        misfits = values[2::2] - values[:-2:2] - explained
+        return jnp.where(jnp.isfinite(misfits), misfits, 0)[:, 1:]
+
+    return outwards(1), outwards(-1)
 
 
 def may_kink(objective: Objective) -> bool:
