@@ -69,7 +69,7 @@ def problem(name, getkey, n=30):
     return functools.partial(empirical_ntk_traced, f, params), reference, x[:n], y, x[n:]
 
 
-@pytest.mark.parametrize("name", ["mlp", "equinox cnn"])
+@pytest.mark.parametrize("name", ["mlp", pytest.param("equinox cnn", marks=pytest.mark.slow)])
 def test_regression_with_float32_parameters_is_that_of_float64_ones_to_its_rounding(name, getkey):
     kernel, reference, x, y, points = problem(name, getkey)
     fitted = KernelRegression(kernel).fit(x, y)

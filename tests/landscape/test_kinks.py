@@ -34,7 +34,13 @@ def test_a_maximum_made_of_kinks_is_not_called_second_order_stationary():
     assert "kink: the gradient jumps by 0.0039 at distance" in str(found)
 
 
-@pytest.mark.parametrize(("spread", "weight"), [(1e-4, 1e-2), (1e-3, 0.1), (1e-6, 1e-2)])
+@pytest.mark.parametrize(
+    ("spread", "weight"),
+    [
+        (1e-4, 1e-2),
+        *(pytest.param(*p, marks=pytest.mark.slow) for p in ((1e-3, 0.1), (1e-6, 1e-2))),
+    ],
+)
 def test_kinks_close_to_the_point_are_seen_beside_strong_smooth_terms(spread, weight):
     rho = spread * _spread()
 

@@ -107,8 +107,10 @@ def test_bad_smoothing_is_named():
         extreme_eigenvalues(loss, w, smoothing=1.0, draws=2, key=jr.key(0))
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("rest", [0.0, 1e-6])  # with 1e-6 every draw has some residual
+@pytest.mark.parametrize("sign", [1, pytest.param(-1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "rest", [0.0, pytest.param(1e-6, marks=pytest.mark.slow)]
+)  # with 1e-6 every draw has some residual
 def test_a_kink_that_no_draw_meets_leaves_the_verdict_open(sign, rest):
     jump, place = 200.0, 3.5
     exact = sign * (0.1 - 2 * jump * math.exp(-(place**2) / 2) / math.sqrt(2 * math.pi))
@@ -139,7 +141,9 @@ def test_the_gradient_counts_a_kink_that_no_draw_meets():
     assert all(f.verdict != "second-order stationary" for f in found)
 
 
-@pytest.mark.parametrize("name", ["gelu", "softplus", "relu3"])
+@pytest.mark.parametrize(
+    "name", ["relu3", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gelu", "softplus"))]
+)
 def test_smooth_losses_made_of_choices_are_still_certified_under_noise(name):
     sigma, x = activation(name), jr.normal(jr.key(0), (9, 3))
 

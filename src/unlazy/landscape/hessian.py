@@ -160,7 +160,7 @@ def extreme_eigenvalues(
     $$\nabla^2 E_\rho L(\theta + \sigma\rho), \qquad \rho \sim N(0, I),$$
 
     which has that curvature, from antithetic draws of its gradient; the errors then count the draws
-    at a level of about 95%.
+    and the kinks on random lines that the draws may have missed.
 
     Source: BL-30; for smoothing LG-15 and LG-24, arXiv:1811.04918 section 6, by Stein's identity.
 
