@@ -13,6 +13,7 @@ from unlazy.papers.bai_lee2020 import extraction
 from unlazy.papers.bai_lee2020.extraction.claims import theory
 from unlazy.papers.bai_lee2020.extraction.config import Extraction
 from unlazy.papers.bai_lee2020.extraction.run import SIGMA, movement
+from unlazy.papers.settings import reproducible
 
 # Much compilation; the figure of the coupling is run each time.
 
@@ -56,7 +57,7 @@ def test_sizes_of_lower_terms_are_their_standard_deviations_over_the_multipliers
     m, n, d, seed = 32, 7, 6, 3
     measured = table("sampled", k, (m,), n=n, draws=4000, seed=seed)
     key_x, key_nets = jr.split(jr.fold_in(jr.key(43), seed))
-    with jax.enable_x64(True):
+    with reproducible(x64=True):
         x = np.asarray(data.sphere(n, d, key=key_x))
         key_W, _ = jr.split(jr.fold_in(key_nets, m))
         W0 = np.asarray(jr.normal(key_W, (m, d)))
