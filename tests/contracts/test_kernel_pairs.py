@@ -157,6 +157,7 @@ def unlike_rows(n):
     return directions(n) * rng.choice([0.1, 1.0, 4.0], (n, 1)), rng.standard_normal(n)
 
 
+@pytest.mark.slow
 def test_prediction_at_short_rows_agrees_with_the_formula():
     (x, y), test = unlike_rows(7), 0.05 * directions(2, seed=1)
     kernel = partial(kernels.nngp, activation="tanh")

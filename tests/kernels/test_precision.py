@@ -101,6 +101,7 @@ def test_an_operator_of_float32_parameters_has_the_entries_of_the_kernel(getkey)
     assert 0 < solution.rounding < 1e-3
 
 
+@pytest.mark.slow
 def test_a_network_that_makes_its_own_arrays_is_called_as_by_hand(getkey):
     kernel, _, x, y, points = problem("recurrent", getkey, n=8)
     fitted = KernelRegression(kernel, ridge=0.1).fit(x, y)

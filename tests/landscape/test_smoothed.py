@@ -67,6 +67,7 @@ def test_the_error_covers_the_smoothed_hessian_in_many_directions():
     assert ends.largest_error < 0.5 * values[-1]
 
 
+@pytest.mark.slow
 def test_what_the_draws_leave_open_is_undecided_and_more_of_them_decide():
     slope = math.erf(1 / math.sqrt(2))  # of E |z - 1/2 + rho / 2| at 0, less its sign
 
@@ -84,6 +85,7 @@ def test_what_the_draws_leave_open_is_undecided_and_more_of_them_decide():
     assert verdict(1, 100, at=3.0) == "not stationary"
 
 
+@pytest.mark.slow
 def test_lanczos_and_the_dense_spectrum_of_the_smoothed_loss_agree():
     x = jr.normal(jr.key(0), (20, 15))
     loss = lambda w: jnp.mean(jnp.abs(x @ w))  # noqa: E731
