@@ -68,7 +68,7 @@ def _explanation(
         original = _original(error) or error
         found = _misfit(arguments) or _suspect(arguments, original)
         if found is not None:
-            found.is_explanation = True  # pyright: ignore[reportAttributeAccessIssue]
+            found.is_explanation = True  # pyright: ignore[reportAttributeAccessIssue]  # for `_original`
         return found or (None if original is error else original)
     return None
 

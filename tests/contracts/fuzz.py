@@ -60,6 +60,7 @@ NO_ROOMS = {
     "errors",
     "entries",
     "fitting",
+    "machine",
 }
 UNLISTED = {"activations", "losses", "dynamics"}  # one file each, without `__all__`
 

@@ -18,6 +18,7 @@ SOURCE = Path(unlazy.__file__).parent
 ROOMS = (
     *(
         "errors",
+        "machine",
         "fitting",
         "entries",
         "checks",

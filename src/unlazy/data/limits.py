@@ -2,10 +2,10 @@
 """What a file may ask for, and what is said of one that can not be read."""
 
 import contextlib
-import os
 from pathlib import Path
 
 from unlazy.errors import DataFileError
+from unlazy.machine import physical_memory
 
 # Deflate, which zip and gzip pack with, writes at most 258 bytes for two bits.
 DEFLATE_RATIO = 1032
@@ -31,15 +31,12 @@ def in_short(error: BaseException | str, most: int = 200) -> str:
 
 def _available_memory() -> int:
     """Bytes that can be had without swapping, as far as the system tells."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limits = [physical_memory()]
     statistics = Path("/proc/meminfo")  # Linux alone has it
     if statistics.is_file():
         lines = dict(line.split(":", 1) for line in statistics.read_text().splitlines())
         if "MemAvailable" in lines:
             limits.append(1024 * int(lines["MemAvailable"].split()[0]))
-    container = Path("/sys/fs/cgroup/memory.max")  # a container may have less than the machine
-    if container.is_file() and (text := container.read_text().strip()).isdigit():
-        limits.append(int(text))
     with contextlib.suppress(ImportError, OSError):  # Windows has neither
         import resource
 

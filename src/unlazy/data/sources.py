@@ -10,6 +10,7 @@ from unlazy.checks import check_name
 from unlazy.data.downloads import CIFAR_FOLDER, download
 from unlazy.entries import entry
 from unlazy.errors import DataFileError
+from unlazy.machine import cache_folder
 
 # Folders under a root, in the order they are looked at; torchvision's layout comes second.
 _FOLDERS = {
@@ -86,7 +87,7 @@ def find_or_download(name: str) -> Path:
         return folder
     looked = "; ".join(_describe(folder, name) for folder in _candidates(name))
     try:
-        return download(name, _cache())
+        return download(name, cache_folder())
     except DataFileError as error:
         raise DataFileError(
             f"The files of {name!r} are missing and the download failed. Looked in: {looked}. "
@@ -109,18 +110,10 @@ def cifar_batches(folder: Path, part: str) -> list[Path]:
     return sorted(path for path in folder.glob(pattern + suffix) if path.is_file())
 
 
-def _cache() -> Path:
-    if override := os.environ.get("UNLAZY_CACHE"):
-        return Path(override).expanduser()
-    import pooch
-
-    return Path(pooch.os_cache("unlazy"))
-
-
 def _candidates(name: str) -> Iterator[Path]:
     if own := os.environ.get("UNLAZY_DATA"):
         yield from (Path(own).expanduser() / folder for folder in _FOLDERS[name])
-    yield from (_cache() / folder for folder in _FOLDERS[name])
+    yield from (cache_folder() / folder for folder in _FOLDERS[name])
 
 
 def _idx_file(folder: Path, stem: str) -> Path | None:

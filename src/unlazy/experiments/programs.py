@@ -22,6 +22,7 @@ from pathlib import Path
 from unlazy.entries import entry
 from unlazy.errors import StoreError
 from unlazy.experiments import disk
+from unlazy.machine import cache_folder
 
 _ENDING = "-cache"  # of the files that JAX makes
 _DIGEST = 32  # bytes of a checksum
@@ -48,7 +49,7 @@ def kept_programs(note: Callable[[str], None]) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     try:
-        folder = _own_folder(_cache() / "compiled")
+        folder = _own_folder(cache_folder().absolute() / "compiled")
         programs = Programs(folder / _machine())
     except OSError as error:
         note(f"compiled programs are not kept: {error}")
@@ -162,14 +163,6 @@ def _own_folder(folder: Path) -> Path:
     if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
         raise StoreError(f"other users can write to the folder '{folder}'.")
     return folder
-
-
-def _cache() -> Path:
-    if override := os.environ.get("UNLAZY_CACHE"):
-        return Path(override).expanduser().absolute()
-    import pooch
-
-    return Path(pooch.os_cache("unlazy")).absolute()
 
 
 def _machine() -> str:

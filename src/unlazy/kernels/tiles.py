@@ -3,9 +3,7 @@
 
 import functools
 import math
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -16,6 +14,7 @@ from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.kernels.precision import Widened
 from unlazy.linalg import Matmat, Progress
+from unlazy.machine import physical_memory
 
 _TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it holds at a time
 _TILE_SHARE = 8  # one part in so many of the budget is for tiles
@@ -191,11 +190,7 @@ def default_memory() -> int:
     statistics = jax.devices()[0].memory_stats()
     if statistics and "bytes_limit" in statistics:
         return int(0.8 * statistics["bytes_limit"])
-    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    container = Path("/sys/fs/cgroup/memory.max")  # a container may have less than the machine
-    if container.is_file() and (text := container.read_text().strip()).isdigit():
-        limit = min(limit, int(text))
-    return limit // 2
+    return physical_memory() // 2
 
 
 def _spans(n: int, side: int) -> list[slice]:
