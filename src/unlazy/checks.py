@@ -315,3 +315,14 @@ def some_rows(rows: np.ndarray, most: int = 5) -> str:
     if len(names) == 1:
         return f"row {names[0]}"
     return f"rows {', '.join(names[:-1])} and {names[-1]}"
+
+
+def check_unit_rows(x: ArrayLike, *, tolerance: float = 1e-5) -> None:
+    """Raise unless every row has unit norm, by default to the precision of float32."""
+    norms = np.linalg.norm(np.asarray(x, np.float64), axis=1)
+    worst = int(np.argmax(np.abs(norms - 1)))
+    if abs(norms[worst] - 1) > tolerance:
+        raise ValueError(
+            f"`x` must have rows of unit norm, got a norm of {norms[worst]:.6g} in row {worst}. "
+            "Divide each row by its norm."
+        )

@@ -61,6 +61,8 @@ NO_ROOMS = {
     "entries",
     "fitting",
     "machine",
+    "drawing",
+    "numbers_in_json",
 }
 UNLISTED = {"activations", "losses", "dynamics"}  # one file each, without `__all__`
 

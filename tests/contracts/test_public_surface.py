@@ -19,6 +19,8 @@ ROOMS = (
     *(
         "errors",
         "machine",
+        "numbers_in_json",
+        "drawing",
         "fitting",
         "entries",
         "checks",

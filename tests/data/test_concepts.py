@@ -13,6 +13,7 @@ from unlazy.data import (
     Target,
     ThreeLayerConcept,
     TwoLayerConcept,
+    product_concept,
     target,
 )
 from unlazy.special import taylor_series
@@ -106,7 +107,7 @@ def test_the_targets_of_the_experiments_are_concepts(name, energy, atol):
     x = rows(20_000, 4)
     y = f(x)
     assert np.mean(y**2) == pytest.approx(energy, rel=0.05)
-    np.testing.assert_allclose(f.concept()(x), y, atol=atol)
+    np.testing.assert_allclose(product_concept(f)(x), y, atol=atol)
     assert isinstance(f, Target)
     single = jnp.asarray(x[:50], jnp.float32)
     values = jax.jit(f)(single)
@@ -123,7 +124,7 @@ def test_the_targets_are_their_formulas():
     with pytest.raises(ValueError, match="`x` must have at least 4 columns"):
         target("composed-sines")(rows(5, 3))
     # C_s(cos 7z) ~ C_s(sin 3z)^2 is why the paper picked 3 and 7.
-    inner = ComposedProduct("sines").concept().complexity(constant=1.0).inner
+    inner = product_concept(ComposedProduct("sines")).complexity(constant=1.0).inner
     assert inner.c_s == pytest.approx(2.236e4, rel=1e-3)
 
 

@@ -6,7 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.data import ComposedParities, Target, corners, cube, parity_concept, target
+from unlazy.data import (
+    ComposedParities,
+    Target,
+    corners,
+    cube,
+    parities_concept,
+    parity_concept,
+    target,
+)
 
 
 def composed(name, **options):
@@ -69,7 +77,7 @@ def test_parities_of_parities_are_residual_concepts(size, factors):
     k, d = 3, 3 * size
     options = {"inputs": d, "alpha": 0.2, "beta": -0.7, "size": size, "factors": factors}
     f, u = composed("parities-of-parities", **options), corners(d, scale=d**-0.5)
-    concept = f.concept()
+    concept = parities_concept(f)
     values = concept(u) * f.beta * math.sqrt(k)
     np.testing.assert_allclose(values, f(u * math.sqrt(d)), atol=1e-13)
     np.testing.assert_allclose(np.linalg.norm(concept.base(u), axis=1), 1, rtol=1e-13)
@@ -86,7 +94,7 @@ def test_the_benchmark_has_a_concept():
     # RN-60, at 200 of the corners in 30 dimensions.
     f = composed("parities-of-parities")
     x = np.random.default_rng(0).choice([-1.0, 1.0], (200, 30))
-    concept = f.concept()
+    concept = parities_concept(f)
     np.testing.assert_allclose(concept(x / math.sqrt(30)) * math.sqrt(15), f(x), atol=1e-12)
     assert (concept.base.terms, concept.composite.terms) == (2, 8)
 
@@ -94,7 +102,7 @@ def test_the_benchmark_has_a_concept():
 def test_the_concept_of_the_hard_class_is_that_of_the_corollary():
     S, d = (4, 1, 2), 6
     f = composed("hard-parities", coordinates=S, alpha=0.5, scale=d**-0.5)
-    one, other = f.concept(inputs=d), parity_concept(S, d, alpha=0.5)
+    one, other = parities_concept(f, inputs=d), parity_concept(S, d, alpha=0.5)
     u = corners(d, scale=d**-0.5)
     np.testing.assert_allclose(one(u), other(u), atol=1e-14)
     first, second = one.complexity(), other.complexity()
@@ -102,9 +110,9 @@ def test_the_concept_of_the_hard_class_is_that_of_the_corollary():
     assert first.composite.log10_c_s == pytest.approx(second.composite.log10_c_s)
     assert first.composite_terms == second.composite_terms / 2  # each power once
     with pytest.raises(ValueError, match="`inputs` must be an integer >= 5"):
-        f.concept(inputs=4)
+        parities_concept(f, inputs=4)
     with pytest.raises(ValueError, match="`beta` must not be zero"):
-        composed("parities-of-parities", beta=0.0).concept()
+        parities_concept(composed("parities-of-parities", beta=0.0))
 
 
 def test_a_parity_is_a_sign_at_any_scale():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from unlazy.drawing import hues, spanning, style
 from unlazy.errors import StoreError
-from unlazy.experiments import save_figure, style
-from unlazy.experiments.figures import hues, spanning
+from unlazy.experiments import save_figure
 
 
 def draw():

@@ -9,15 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.bounds.patterns import (
-    Inputs,
-    check_network,
-    check_unit_rows,
-    pattern,
-    pattern_gram,
-    preactivations,
-)
-from unlazy.checks import check_count, check_labels, check_positive
+from unlazy.bounds.patterns import Inputs, check_network, pattern, pattern_gram, preactivations
+from unlazy.checks import check_count, check_labels, check_positive, check_unit_rows
 from unlazy.dynamics import Steps
 from unlazy.entries import entry
 from unlazy.kernels import relu_gram

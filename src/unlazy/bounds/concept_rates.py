@@ -104,8 +104,8 @@ def three_layer_rates(
             or does not settle, or $\varepsilon$ is too small for a float.
 
     Example:
-        >>> from unlazy.data import target
-        >>> concept = target("composed-sines").concept()
+        >>> from unlazy.data import product_concept, target
+        >>> concept = product_concept(target("composed-sines"))
         >>> rates = three_layer_rates(concept, epsilon=0.01, constant=1.0)
         >>> print(round(rates.log10_epsilon, 1), round(rates.log10_samples, 1))
         -22.6 45.2

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.bounds.labels import label_energy
-from unlazy.bounds.patterns import Inputs, check_unit_rows
-from unlazy.checks import check_count, check_inputs, check_labels
+from unlazy.bounds.patterns import Inputs
+from unlazy.checks import check_count, check_inputs, check_labels, check_unit_rows
 from unlazy.entries import entry
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh

@@ -54,7 +54,7 @@ def function_complexity(
         ValueError: a number is out of range, a function has no power series that converges on
             [-R, R] (fit a polynomial with `special.chebyshev_series`), or $C_s$ needs more than
             4 million terms.
-        TypeError: a target or a concept, which has its own: `target.concept().complexity()`.
+        TypeError: a target or a concept, which has its own: `product_concept(target).complexity()`.
 
     Example:
         >>> sine = function_complexity("sin", constant=1.0, exponent=1.75)

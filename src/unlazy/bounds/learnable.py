@@ -12,9 +12,9 @@ from jaxtyping import Float64
 
 from unlazy.bounds.functions import Power, Powers, TargetFunction, row_norms
 from unlazy.bounds.labels import label_energy
-from unlazy.bounds.patterns import Inputs, check_unit_rows
+from unlazy.bounds.patterns import Inputs
 from unlazy.bounds.series import ntk_series_coefficients
-from unlazy.checks import check_inputs
+from unlazy.checks import check_inputs, check_unit_rows
 from unlazy.entries import entry
 from unlazy.kernels import relu_gram
 

@@ -43,17 +43,6 @@ def check_network(W: Weights, x: Inputs, name: str = "params0.W") -> None:
     check_finite(W, name)
 
 
-def check_unit_rows(x: Inputs, *, tolerance: float = 1e-5) -> None:
-    """Raise unless every row has unit norm, by default to the precision of float32."""
-    norms = np.linalg.norm(np.asarray(x, np.float64), axis=1)
-    worst = int(np.argmax(np.abs(norms - 1)))
-    if abs(norms[worst] - 1) > tolerance:
-        raise ValueError(
-            f"`x` must have rows of unit norm, got a norm of {norms[worst]:.6g} in row {worst}. "
-            "Divide each row by its norm."
-        )
-
-
 @jax.jit
 def _product(x: Float64[Array, "n d"], W: Float64[Array, "m d"]) -> Float64[Array, "n m"]:
     return jnp.matmul(x, W.T, precision=jax.lax.Precision.HIGHEST)

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.bounds.patterns import check_unit_rows
-from unlazy.checks import check_finite, check_inputs, check_positive
+from unlazy.checks import check_finite, check_inputs, check_positive, check_unit_rows
 from unlazy.construct.indicator import IndicatorFunction
 from unlazy.construct.intervals import interval_partition, partition_signs
 from unlazy.construct.start_scales import Squares, check_start_scale, squares

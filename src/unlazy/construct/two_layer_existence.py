@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
 
-from unlazy.bounds.patterns import Inputs, check_unit_rows
-from unlazy.checks import check_finite, check_inputs, check_positive
+from unlazy.bounds.patterns import Inputs
+from unlazy.checks import check_finite, check_inputs, check_positive, check_unit_rows
 from unlazy.construct.bounded_indicators import indicator_bias
 from unlazy.construct.indicator import IndicatorFunction, Method, indicator_function
 from unlazy.construct.start_scales import check_given_scale, check_start_scale, squares

@@ -9,7 +9,9 @@ from unlazy.data.concepts import (
     ThreeLayerComplexity,
     ThreeLayerConcept,
     TwoLayerConcept,
+    parities_concept,
     parity_concept,
+    product_concept,
 )
 from unlazy.data.fingerprint import fingerprint
 from unlazy.data.inputs import corners, cube, sphere
@@ -39,7 +41,9 @@ __all__ = [
     "cube",
     "fingerprint",
     "load",
+    "parities_concept",
     "parity_concept",
+    "product_concept",
     "random_labels",
     "sphere",
     "target",

@@ -3,17 +3,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float64
-from scipy.linalg import block_diag
+from jaxtyping import Array, Float
 
 from unlazy.checks import as_array, check_count, check_finite, check_positive
-from unlazy.data.concepts import BiasedConcept, ResidualConcept
 from unlazy.entries import entry
 
 Inputs = Float[Array | np.ndarray, "n d"]
@@ -96,9 +93,9 @@ class ComposedParities(eqx.Module):
     def base(self, x: Inputs) -> Outputs:
         """The base signal F, without its factor."""
         x = as_array(x)
-        if x.ndim != 2 or x.shape[1] < self._needed:
+        if x.ndim != 2 or x.shape[1] < self.inputs:
             raise ValueError(
-                f"`x` must have at least {self._needed} columns, got x.shape={x.shape}."
+                f"`x` must have at least {self.inputs} columns, got x.shape={x.shape}."
             )
         xp = jnp if isinstance(x, jax.Array) else np
         return xp.stack([_product(x, group, self.scale) for group in self.groups], axis=1)
@@ -131,48 +128,8 @@ class ComposedParities(eqx.Module):
         same = [2 * self.alpha * self.beta * s for group, s in pairs if tuple(sorted(group)) == S]
         return self.outputs * (self.alpha**2 + self.beta**2) + sum(same)
 
-    @entry
-    def concept(self, *, inputs: int | None = None) -> ResidualConcept:
-        r"""The same function on unit inputs as a residual concept, whose complexity is known.
-
-        $$\beta\sqrt k\, H(u) = f(c\sqrt d\, u), \qquad u \in \{\pm 1/\sqrt d\}^d$$
-
-        As the theorems have it, $\|u\| = 1$ and, by the factor $\beta\sqrt k$, $\|F(u)\| = 1$. A
-        product of g signs is a sum of powers,
-
-        $$\prod_{j \le g} z_j = \frac{1}{g!\, 2^{g-1}} \sum_{s \in \{0,1\}^g,\, s_g = 0}
-        (-1)^{|s|} \Big( \sum_j (-1)^{s_j} z_j \Big)^g$$
-
-        so that $p_F = 2^{|S_r|-1}$ for the largest group and $p_G = 2^{|Q|-1}$: half of the
-        paper's, who counts each power twice.
-
-        Source: RN-10 to RN-16, arXiv:1905.10337 Corollary 7.1.
-
-        Args:
-            inputs: d; None for as many as the groups need.
-
-        Raises:
-            ValueError: `inputs` is too small for the groups, or `beta` is 0.
-        """
-        d, k = self._needed if inputs is None else inputs, self.outputs
-        check_count(d, "inputs", least=self._needed)
-        if self.beta == 0:
-            raise ValueError("`beta` must not be zero for a concept, whose base has size 1.")
-        parts = [
-            _as_ridges(group, d, d ** (len(group) / 2) / math.sqrt(k)) for group in self.groups
-        ]
-        base = BiasedConcept.ridge(
-            np.asarray(block_diag(*(part.a for part in parts))),
-            [part.power for part in parts for _ in part.a],
-            np.concatenate([part.w for part in parts]),
-        )
-        outer = _as_ridges(self.outer, k, k ** (len(self.outer) / 2) / math.sqrt(k))
-        signed = np.outer(self.signs, outer.a)
-        composite = BiasedConcept.ridge(signed, [outer.power] * len(outer.a), outer.w)
-        return ResidualConcept(base, composite, self.alpha / self.beta)
-
     @property
-    def _needed(self) -> int:
+    def inputs(self) -> int:
         """The least number of inputs."""
         return 1 + max(j for group in self.groups for j in group)
 
@@ -222,27 +179,6 @@ def _product(x: Array | np.ndarray, group: Sequence[int], scale: float) -> Array
     for j in group[1:]:
         value = value * (x[:, j] / scale)
     return value
-
-
-class _Ridges(NamedTuple):
-    """A sum of powers of linear forms as `BiasedConcept.ridge` takes it."""
-
-    a: Float64[np.ndarray, " p"]
-    power: list[float]  # one function for all
-    w: Float64[np.ndarray, "p d"]
-
-
-def _as_ridges(coordinates: Sequence[int], inputs: int, size: float) -> _Ridges:
-    """The product of the coordinates of a unit vector, times `size`."""
-    g = len(coordinates)
-    bits = np.arange(2 ** (g - 1))[:, None] >> np.arange(g)[None, :] & 1  # the last is always 0
-    signs = np.where(bits == 1, -1.0, 1.0)
-    total = size * g ** (g / 2) / (math.factorial(g) * 2 ** (g - 1))
-    w = np.zeros((len(signs), inputs))
-    w[:, list(coordinates)] = signs / math.sqrt(g)
-    # Factors are at most 1. (sqrt(2) z)^g: the argument of a ridge function is divided by sqrt(2).
-    power = [0.0] * g + [max(total, 1.0) * 2.0 ** (g / 2)]
-    return _Ridges(min(total, 1.0) * np.prod(signs, axis=1), power, w)
 
 
 def _multiplied(groups: Sequence[Sequence[int]]) -> tuple[int, ...]:

@@ -35,8 +35,7 @@ def target(name: str, **options: Any) -> Target:
     - "sparse-polynomial", `coefficients`, `monomials`: a sum of those.
     - "ridge-power", `beta`, `power`, `alpha=1`: $\alpha (\beta^\top x)^p$.
     - "ridge-sum", `alphas`, `betas`, `powers`: a sum of those.
-    - "composed-sines": $(\sin 3x_1 + \sin 3x_2 + \sin 3x_3 - 2)^2 \cos 7x_4$; its `concept()` is
-      the same function as a `ThreeLayerConcept`.
+    - "composed-sines": $(\sin 3x_1 + \sin 3x_2 + \sin 3x_3 - 2)^2 \cos 7x_4$.
     - "composed-tanhs": $(\tanh 8x_1 + \tanh 8x_2 + \tanh 8x_3 - 2)^2 \tanh 8x_4$, likewise.
     - "low-degree-plus-sparse", `alphas`, `betas`, `powers`, and of `constant`, `linear` and
       `quadratic` what there is: $c + \gamma^\top x + x^\top A x$ plus such a sum. It and the next
@@ -47,7 +46,7 @@ def target(name: str, **options: Any) -> Target:
     - "parity", `coordinates`, `scale=1`: $\prod_j x_{i_j}/c$, a sign for entries of size c.
     - "parities-of-parities", `inputs=30`, `alpha=0.3`, `beta=1`: k = inputs/2 outputs,
       $\beta x_{2r-1} x_{2r} + (-1)^r \alpha \prod_{j \le 8} x_j$; a `ComposedParities`, and so the
-      next. Its `concept()` is the same function, of unit inputs, as a `ResidualConcept`.
+      next.
     - "hard-parities", `coordinates`, `alpha=0.3`, `scale=1`: one output a coordinate,
       $x_{i_r}/c + \alpha \prod_j x_{i_j}/c$.
 

@@ -4,7 +4,7 @@
 from unlazy.experiments.cell import Cell, CellResult, Progress, Results, Run
 from unlazy.experiments.claims import Claim, largest, least, with_record
 from unlazy.experiments.experiment import Experiment, Preset
-from unlazy.experiments.figures import save_figure, style
+from unlazy.experiments.figures import save_figure
 from unlazy.experiments.programs import kept_programs
 from unlazy.experiments.progress import PassingReporter, Reporter, reporter_for
 from unlazy.experiments.runner import CellError, RunReport, run_experiment
@@ -33,6 +33,5 @@ __all__ = [
     "run_experiment",
     "save_figure",
     "shared_by_cells",
-    "style",
     "with_record",
 ]

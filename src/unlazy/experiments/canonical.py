@@ -53,16 +53,6 @@ def readable_json(encoded: Any) -> bytes:
     return (json.dumps(encoded, sort_keys=True, indent=2, allow_nan=False) + "\n").encode()
 
 
-def json_number(value: float | int) -> float | int | str:
-    """A number that JSON can say: `nan` and the infinities as strings, which `float` reads back.
-
-    Example:
-        >>> json_number(0.5), json_number(float("inf"))
-        (0.5, 'inf')
-    """
-    return value if math.isfinite(value) else repr(float(value))
-
-
 def _is_frozen(value: Any) -> bool:
     """Whether `value` is an instance of a frozen dataclass."""
     if isinstance(value, type) or not dataclasses.is_dataclass(value):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.entries import entry
-from unlazy.experiments.canonical import json_number
+from unlazy.numbers_in_json import json_number
 
 HOLDS, REFUTED = "holds", "refuted"
 

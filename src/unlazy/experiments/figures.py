@@ -1,111 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common look of the figures, and how they are saved: the same figure, the same bytes."""
+"""How figures are saved: the same figure, the same bytes."""
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.drawing import style
 from unlazy.entries import entry
 from unlazy.experiments.disk import replace_file
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-# Okabe and Ito's palette, told apart with any colour vision; without its yellow, which paper hides.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# One for each colour, so that curves stay apart when printed in grey.
-LINES = ("-", "--", "-.", ":", (0, (6, 2)), (0, (4, 1, 1, 1, 1, 1)), (0, (1, 1)))
-
-
-def hues(count: int) -> tuple[str, ...]:
-    """Colours for a family of curves: the palette, or a scale from dark to bright if it is longer.
-
-    Example:
-        >>> hues(2) == COLORS[:2], len(set(hues(12)))
-        (True, 12)
-    """
-    if count <= len(COLORS):
-        return COLORS[:count]
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    scale = colormaps["viridis"]  # ordered: such families run over widths or dimensions
-    return tuple(to_hex(scale(0.95 * place / (count - 1))) for place in range(count))
-
-
 _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
-
-
-@contextmanager
-def style() -> Iterator[None]:
-    """Draw and save in the common style, and leave matplotlib's settings as they were.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> with style():
-        ...     print(Figure(figsize=(4, 3)).get_layout_engine().__class__.__name__)
-        ConstrainedLayoutEngine
-    """
-    import matplotlib as mpl
-    from cycler import cycler
-
-    settings: dict[Any, Any] = {
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, hence is the same everywhere
-        "font.size": 9,
-        "axes.titlesize": 10,
-        "axes.labelsize": 9,
-        "legend.fontsize": 8.5,
-        "xtick.labelsize": 8.5,
-        "ytick.labelsize": 8.5,
-        "axes.prop_cycle": cycler(color=COLORS) + cycler(linestyle=LINES),
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "grid.linewidth": 0.4,
-        "grid.color": "#cccccc",
-        "lines.linewidth": 1.5,
-        "lines.markersize": 4,
-        "legend.frameon": False,
-        "figure.dpi": 100,
-        "figure.constrained_layout.use": True,
-        "savefig.dpi": 200,
-        "savefig.facecolor": "white",
-        "svg.hashsalt": "unlazy",  # otherwise the names inside an SVG are random
-    }
-    with mpl.rc_context():
-        mpl.rcdefaults()  # the user's own style would change the bytes
-        for name, value in settings.items():
-            mpl.rcParams[name] = value
-        yield
-
-
-def spanning(
-    values: Any, below: float, above: float, *, otherwise: tuple[float, float]
-) -> tuple[float, float]:
-    """Limits of an axis, from `below` times the least finite value to `above` times the largest.
-
-    Args:
-        values: what is drawn along the axis.
-        below: the factor of the lower limit.
-        above: the factor of the upper limit.
-        otherwise: the limits where nothing is finite, as when every training diverged.
-
-    Example:
-        >>> spanning([2.0, float("nan"), 4.0], 0.5, 2.0, otherwise=(0.0, 1.0))
-        (1.0, 8.0)
-    """
-    array = np.asarray(values, float)
-    finite = array[np.isfinite(array)]
-    if not finite.size:
-        return otherwise
-    low, high = below * float(finite.min()), above * float(finite.max())
-    return (low, high) if low < high else otherwise
 
 
 def bear_nothing(fig: "matplotlib.figure.Figure") -> None:

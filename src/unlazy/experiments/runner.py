@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from unlazy.drawing import style
 from unlazy.entries import entry
 from unlazy.errors import UnlazyError
 from unlazy.experiments import disk, environment
@@ -17,7 +18,7 @@ from unlazy.experiments.canonical import readable_json
 from unlazy.experiments.cell import Cell, CellResult, Results
 from unlazy.experiments.claims import Claim
 from unlazy.experiments.experiment import Experiment
-from unlazy.experiments.figures import save_figure, style
+from unlazy.experiments.figures import save_figure
 from unlazy.experiments.progress import Reporter
 from unlazy.experiments.store import DamagedCellError, Store
 from unlazy.experiments.workers import compute_all, default_jobs

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unlazy.drawing import COLORS, style
 from unlazy.entries import entry
-from unlazy.experiments.figures import COLORS, style
 from unlazy.measure.report import LabelReport
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from unlazy.checks import check_count, check_inputs, check_name
 from unlazy.dynamics import KernelDynamics
 from unlazy.entries import entry
 from unlazy.errors import UnlazyWarning
-from unlazy.experiments.canonical import json_number
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
 from unlazy.measure.labels import Task, as_labels, encode
+from unlazy.numbers_in_json import json_number
 
 
 class LabelReport(eqx.Module):

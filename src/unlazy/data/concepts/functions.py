@@ -11,6 +11,8 @@ from jaxtyping import Array, Float
 
 from unlazy.activations import Activation, activation
 from unlazy.checks import as_array, check_finite
+from unlazy.data.composed_products import ComposedProduct
+from unlazy.data.parities import ComposedParities
 from unlazy.special import ChebyshevSeries, PowerSeries, taylor_series
 
 Function = (
@@ -66,13 +68,16 @@ def as_functions(functions: Sequence[Function], name: str) -> tuple[PowerSeries,
 
 def _check_one_variable(function: Any, name: str) -> None:
     """Raise for a target or a concept, which has its complexity by itself."""
-    for method in ("concept", "complexity"):
-        if callable(getattr(function, method, None)):
-            ask = "concept().complexity()" if method == "concept" else "complexity()"
-            raise TypeError(
-                f"`{name}` must be a function of one variable, got {type(function).__name__}, "
-                f"one of several inputs. Ask for its own complexity by .{ask}."
-            )
+    ask = "complexity()" if callable(getattr(function, "complexity", None)) else None
+    if isinstance(function, ComposedProduct):
+        ask = "product_concept(...).complexity()"
+    elif isinstance(function, ComposedParities):
+        ask = "parities_concept(...).complexity()"
+    if ask is not None:
+        raise TypeError(
+            f"`{name}` must be a function of one variable, got {type(function).__name__}, "
+            f"one of several inputs. Ask for its own complexity by {ask}."
+        )
 
 
 def unit_rows(w: Float[Array | np.ndarray, "q d"], name: str) -> Float[np.ndarray, "q d"]:

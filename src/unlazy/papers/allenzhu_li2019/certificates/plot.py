@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.drawing import COLORS
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
 from unlazy.papers.allenzhu_li2019.certificates.claims import table
 from unlazy.papers.allenzhu_li2019.certificates.config import (
     ALL,

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.drawing import COLORS, spanning
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS, spanning
 from unlazy.papers.allenzhu_li2019.figure2.config import KERNELS, NETWORKS, TANGENT, Config, Panel
 from unlazy.papers.allenzhu_li2019.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.linear_models import LIMITS

@@ -3,8 +3,8 @@
 
 from typing import TYPE_CHECKING
 
+from unlazy.drawing import COLORS
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
 from unlazy.papers.allenzhu_li2019.figure3.claims import Curves
 from unlazy.papers.allenzhu_li2019.figure3.config import Config
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.drawing import COLORS, spanning
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS, spanning
 from unlazy.papers.allenzhu_li2019.figure4.claims import QUOTED, Runs
 from unlazy.papers.allenzhu_li2019.figure4.config import Config
 from unlazy.papers.allenzhu_li2019.figure4.frontier import frontier_error

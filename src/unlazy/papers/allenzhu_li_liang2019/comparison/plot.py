@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from unlazy.drawing import COLORS
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
 from unlazy.papers.allenzhu_li_liang2019.comparison.config import Config, Size
 from unlazy.papers.allenzhu_li_liang2019.comparison.curves import Curves
 from unlazy.papers.allenzhu_li_liang2019.learners import KERNELS, METHODS

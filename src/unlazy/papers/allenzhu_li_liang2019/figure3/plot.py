@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.drawing import COLORS
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
 from unlazy.papers.allenzhu_li_liang2019.figure3.claims import Curves
 from unlazy.papers.allenzhu_li_liang2019.figure3.config import Config
 from unlazy.papers.grids.ticks import round_ticks

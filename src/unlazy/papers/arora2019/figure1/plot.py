@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.drawing import COLORS
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
 from unlazy.papers.arora2019.figure1.claims import panels_of
 from unlazy.papers.arora2019.figure1.config import LABELS, Config
 from unlazy.papers.arora2019.problems import SHOWN

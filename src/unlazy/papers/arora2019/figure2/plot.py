@@ -3,8 +3,8 @@
 
 from typing import TYPE_CHECKING
 
+from unlazy.drawing import COLORS
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS
 from unlazy.papers.arora2019.figure2.claims import Panel, panels_of
 from unlazy.papers.arora2019.figure2.config import Config
 from unlazy.papers.arora2019.problems import SHOWN

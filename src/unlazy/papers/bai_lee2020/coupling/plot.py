@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unlazy.drawing import COLORS, spanning
 from unlazy.experiments import CellResult, Results
-from unlazy.experiments.figures import COLORS, spanning
 from unlazy.papers.bai_lee2020.coupling.claims import panels_of
 from unlazy.papers.bai_lee2020.coupling.config import Config
 from unlazy.papers.bai_lee2020.exponents import curve

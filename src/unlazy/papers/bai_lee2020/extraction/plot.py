@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.drawing import COLORS
 from unlazy.experiments import CellResult, Results
-from unlazy.experiments.figures import COLORS
 from unlazy.papers.bai_lee2020.exponents import Curve, curve
 from unlazy.papers.bai_lee2020.extraction.claims import of, theory
 from unlazy.papers.bai_lee2020.extraction.config import Config

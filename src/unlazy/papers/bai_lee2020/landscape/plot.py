@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unlazy.drawing import COLORS, LINES, hues
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS, LINES, hues
 from unlazy.papers.bai_lee2020.landscape.claims import Width, widths_of
 from unlazy.papers.bai_lee2020.landscape.config import Config
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unlazy.drawing import COLORS, spanning
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS, spanning
 from unlazy.papers.bai_lee2020.exponents import fitted_exponent
 from unlazy.papers.bai_lee2020.sample_complexity.claims import LEVEL, price, scores
 from unlazy.papers.bai_lee2020.sample_complexity.config import Config, Task

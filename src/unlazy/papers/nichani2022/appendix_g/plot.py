@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unlazy.drawing import COLORS, hues
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS, hues
 from unlazy.papers.nichani2022.appendix_g.claims import EARLY, course, ends
 from unlazy.papers.nichani2022.appendix_g.config import Config, Courses
 

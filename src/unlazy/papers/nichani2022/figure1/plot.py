@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unlazy.drawing import COLORS, LINES
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS, LINES
 from unlazy.papers.nichani2022.figure1.claims import curves
 from unlazy.papers.nichani2022.figure1.config import Config
 

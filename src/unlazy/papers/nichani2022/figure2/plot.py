@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.drawing import COLORS, hues
 from unlazy.experiments import Results
-from unlazy.experiments.figures import COLORS, hues
 from unlazy.papers.nichani2022.figure2.claims import LEVEL, METHODS, Price, losses, price
 from unlazy.papers.nichani2022.figure2.config import Config
 

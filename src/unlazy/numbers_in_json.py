@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers as JSON can say them."""
+
+import math
+
+
+def json_number(value: float | int) -> float | int | str:
+    """A number that JSON can say: `nan` and the infinities as strings, which `float` reads back.
+
+    Example:
+        >>> json_number(0.5), json_number(float("inf"))
+        (0.5, 'inf')
+    """
+    return value if math.isfinite(value) else repr(float(value))
