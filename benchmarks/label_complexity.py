@@ -15,7 +15,7 @@ import jax
 import jax.random as jr
 import numpy as np
 
-from unlazy import bounds, data, kernels
+from unlazy import data, kernels, labels
 from unlazy.kernels.solving import METHODS
 
 LIMIT = 1e-6  # relative error against the float64 solve
@@ -36,7 +36,7 @@ def peak_memory() -> str:
 
 def complexity(H: kernels.KernelOperator, y: np.ndarray, method: str) -> float:
     if method == "auto":
-        return bounds.label_complexity(H, y)
+        return labels.label_complexity(H, y)
     return math.sqrt(2 * H.solve(y, method=method).energy / len(y))
 
 

@@ -39,7 +39,7 @@ def bounded_memory():
 # Rooms whose tests compile far longer than they compute. What speed and the last bit are promised
 # for (kernels, linear algebra) is tested as users run it.
 _UNOPTIMIZED = (
-    *("taylor", "escape", "landscape", "nets", "construct", "special", "bounds", "train"),
+    *("taylor", "escape", "curvature", "nets", "special", "labels", "certificates", "train"),
     *("papers", "contracts/test_kernel_pairs", "contracts/test_trained", "contracts/test_losses"),
 )
 

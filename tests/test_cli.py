@@ -16,7 +16,7 @@ import pytest
 
 import unlazy
 from unlazy import cli, papers
-from unlazy.errors import DataFileError
+from unlazy.core.errors import DataFileError
 
 TOY = Path(__file__).parent / "experiments" / "toy.py"
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.errors import UnknownNameError
+from unlazy.core.errors import UnknownNameError
 from unlazy.losses import pointwise
 
 NAMES = ["logistic", "pseudo-huber", "log-cosh", "squared", "half-squared"]

@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
+from unlazy.core.errors import UnlazyWarning
 from unlazy.dynamics import KernelDynamics
-from unlazy.errors import UnlazyWarning
 from unlazy.kernels import operator, relu_gram
 
 

@@ -3,7 +3,7 @@
 
 import sys
 
-from unlazy.interrupts import INTERRUPTS
+from unlazy.core.interrupts import INTERRUPTS
 
 
 def main() -> None:

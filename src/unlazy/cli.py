@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unlazy import streams
-from unlazy.errors import InterruptError, OutputError, UnlazyError, WorkingFolderError
-from unlazy.interrupts import INTERRUPTS
+from unlazy import data, laziness
+from unlazy.core import streams
+from unlazy.core.errors import InterruptError, OutputError, UnlazyError, WorkingFolderError
+from unlazy.core.interrupts import INTERRUPTS
 
 if TYPE_CHECKING:
     import rich.console
@@ -137,15 +138,14 @@ def measure(
     as_json: Json = False,
 ) -> int:
     """Measure your own data: how hard are its labels, and which rows make them so?"""
-    from unlazy import measure as room
     from unlazy.experiments import rendering, save_figure
 
-    table = room.read_table(file, x=[name for name in x.split(",") if name], y=y)
+    table = data.read_table(file, x=[name for name in x.split(",") if name], y=y)
     try:
-        report = room.measure(table.x, table.y, task=task, normalize=normalize, most_rows=rows)  # pyright: ignore[reportArgumentType]  # `task` is checked there
+        report = laziness.measure(table.x, table.y, task=task, normalize=normalize, most_rows=rows)  # pyright: ignore[reportArgumentType]  # `task` is checked there
     except ValueError as error:
         raise UnlazyError(f"'{file}': {error}") from error
-    figures = save_figure(room.plot_report(report), out / "measure", file.stem)
+    figures = save_figure(laziness.plot_report(report), out / "measure", file.stem)
     content = report.to_dict(top) | {"figures": [str(path) for path in figures]}
     if as_json:
         _print_json(content)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import (
+from unlazy.core.checks import (
     as_array,
     check_finite,
     check_gram,
@@ -19,8 +19,8 @@ from unlazy.checks import (
     check_positive,
     check_real,
 )
-from unlazy.entries import entry
-from unlazy.errors import UnlazyWarning, user_level
+from unlazy.core.entries import entry
+from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.kernels import KernelOperator
 from unlazy.linalg import Eigen, Quadrature, eigh, gram_eigenvalues, krylov_quadrature
 
@@ -220,7 +220,7 @@ class KernelDynamics(eqx.Module):
 
         Non-decreasing for learning rates up to 1/lambda_max. `movement(math.inf)` is
         $\sqrt{y^\top H^{-1} y}$ when the labels can be interpolated; parts of them that lie where
-        the kernel vanishes never move anything, and `bounds.label_energy` is infinite.
+        the kernel vanishes never move anything, and `labels.label_energy` is infinite.
         """
         learnt = 1 - self._decay(step)
         return float(np.sqrt(np.sum(self._divided(learnt) * learnt * self._squares)))

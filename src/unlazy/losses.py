@@ -3,10 +3,10 @@
 
 Conventions of all rooms. A loss called "squared" is the square. Where there is a half, the name or
 the first line says so ("half-squared", `train.SquaredError`). So a penalty of strength lambda
-weighs the same in `landscape.RegularizedRisk(loss="squared")` and in `train.fit_expansion`. The
-factor of a penalty is `strength`; several, in the paper's order, are `strengths`; a setting that
-takes some of them by the paper's index has `lam1` and `lam3`, or `lam_w` and `lam_v`. A `penalty`
-is a function.
+weighs the same in `papers.nichani2022.RegularizedRisk(loss="squared")` and in
+`papers.nichani2022.fit_expansion`. The factor of a penalty is `strength`; several, in the paper's
+order, are `strengths`; a setting that takes some of them by the paper's index has `lam1` and
+`lam3`, or `lam_w` and `lam_v`. A `penalty` is a function.
 """
 
 import math
@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from unlazy.checks import as_array, check_count, check_name, is_known
-from unlazy.entries import entry
+from unlazy.core.checks import as_array, check_count, check_name, is_known
+from unlazy.core.entries import entry
 
 Values = Float[Array, "*shape"]
 

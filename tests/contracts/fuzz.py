@@ -11,7 +11,7 @@ replaced by values that a user may pass by mistake. What happens is one of
 - "unclear": everything else, such as an AttributeError, or a TypeError from inside of JAX;
 - "hang": no answer within the time limit.
 
-Run this file for a report: `python tests/contracts/fuzz.py --rooms bounds nets --show 20`.
+Run this file for a report: `python tests/contracts/fuzz.py --rooms labels nets --show 20`.
 """
 
 import argparse
@@ -42,28 +42,11 @@ import numpy as np
 from jax.core import Tracer
 
 import unlazy
-from unlazy.errors import UnlazyError
+from unlazy.core.errors import UnlazyError
 
 SOURCE = Path(unlazy.__file__).parent
 EXAMPLES = Path(__file__).parent / "fuzz_examples.txt"  # for names whose docstring has none
-NO_ROOMS = {
-    "__main__",
-    "cli",
-    "papers",
-    "activation_families",
-    "checks",
-    "compiling",
-    "draws",
-    "interrupts",
-    "streams",
-    "turns",
-    "errors",
-    "entries",
-    "fitting",
-    "machine",
-    "drawing",
-    "numbers_in_json",
-}
+NO_ROOMS = {"__main__", "cli", "core", "papers"}
 UNLISTED = {"activations", "losses", "dynamics"}  # one file each, without `__all__`
 
 
@@ -76,7 +59,7 @@ class Call(NamedTuple):
 
     @property
     def room(self) -> str:
-        return self.name.split(".")[0]
+        return room_of(self.name)
 
 
 class Outcome(NamedTuple):
@@ -91,7 +74,7 @@ class Outcome(NamedTuple):
 
     @property
     def room(self) -> str:
-        return self.name.split(".")[0]
+        return room_of(self.name)
 
 
 class TooLong(BaseException):
@@ -100,8 +83,15 @@ class TooLong(BaseException):
 
 def rooms() -> list[str]:
     """The rooms whose names are public."""
-    found = [info.name for info in pkgutil.iter_modules([str(SOURCE)])]
-    return sorted(set(found) - NO_ROOMS)
+    found = {info.name for info in pkgutil.iter_modules([str(SOURCE)])} - NO_ROOMS
+    papers = {f"papers.{i.name}" for i in pkgutil.iter_modules([str(SOURCE / "papers")]) if i.ispkg}
+    return sorted(found | papers)
+
+
+def room_of(name: str) -> str:
+    """The room of a dotted name below `unlazy`: its first part, or a paper's first two."""
+    parts = name.split(".")
+    return ".".join(parts[:2]) if parts[0] == "papers" else parts[0]
 
 
 def public_objects() -> dict[int, tuple[str, Any]]:
@@ -174,7 +164,7 @@ def docstrings(wanted: list[str]) -> Iterator[tuple[str, doctest.DocTest]]:
     """The docstrings of these rooms that hold examples, with the room of each."""
     finder = doctest.DocTestFinder()
     for info in pkgutil.walk_packages([str(SOURCE)], "unlazy."):
-        room = info.name.split(".")[1]
+        room = room_of(info.name.removeprefix("unlazy."))
         if room not in wanted:
             continue
         module = importlib.import_module(info.name)
@@ -187,7 +177,7 @@ def further_examples(wanted: list[str]) -> Iterator[tuple[str, str]]:
     """The examples beside this file: paragraphs, each headed by `# room`."""
     if not EXAMPLES.exists():
         return
-    for part in re.split(r"^(?=# \w+$)", EXAMPLES.read_text(), flags=re.MULTILINE):
+    for part in re.split(r"^(?=# [\w.]+$)", EXAMPLES.read_text(), flags=re.MULTILINE):
         head, _, body = part.partition("\n")
         if head.removeprefix("# ") in wanted and body.strip():
             yield head.removeprefix("# "), body

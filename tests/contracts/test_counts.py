@@ -9,24 +9,26 @@ import numpy as np
 import pytest
 
 import unlazy as ul
-from unlazy import bounds, checks, escape, kernels, special, taylor
-from unlazy.construct import indicator_function
+from unlazy import escape, kernels, labels, special, taylor
+from unlazy.core import checks
+from unlazy.papers import allenzhu_li_liang2019, arora2019, shared
+from unlazy.papers.allenzhu_li_liang2019 import indicator_function
 
 KEY = jr.key(0)
 HUGE = [2**31, 10**30, 10**400]
-SIN = special.taylor_series("sin")
+SIN = shared.taylor_series("sin")
 T = np.linspace(-1, 1, 3)
 X = np.eye(3)
 
 CALLS = {
     "hermite": ("degree", lambda n: special.hermite(T, n)),
     "hermite_coefficients": ("degree", lambda n: special.hermite_coefficients(jnp.tanh, n)),
-    "hermite_translation": ("degree", lambda n: special.hermite_translation(0.5, n)),
-    "hermite_scaling": ("degree", lambda n: special.hermite_scaling(0.5, n)),
-    "hermite_indicator": ("degree", lambda n: special.hermite_indicator(T, n)),
-    "truncated_moments": ("degree", lambda n: special.truncated_moments(T, n)),
-    "window_moment": ("i", special.window_moment),
-    "relu_series": ("degree", special.relu_series),
+    "hermite_translation": ("degree", lambda n: allenzhu_li_liang2019.hermite_translation(0.5, n)),
+    "hermite_scaling": ("degree", lambda n: allenzhu_li_liang2019.hermite_scaling(0.5, n)),
+    "hermite_indicator": ("degree", lambda n: allenzhu_li_liang2019.hermite_indicator(T, n)),
+    "truncated_moments": ("degree", lambda n: allenzhu_li_liang2019.truncated_moments(T, n)),
+    "window_moment": ("i", allenzhu_li_liang2019.window_moment),
+    "relu_series": ("degree", shared.relu_series),
     "gegenbauer": ("degree", lambda n: special.gegenbauer(T, 3, n)),
     "gegenbauer_power": ("power", lambda n: special.gegenbauer_power(3, n)),
     "gegenbauer_rule": ("nodes", lambda n: special.gegenbauer_rule(3, n)),
@@ -37,12 +39,12 @@ CALLS = {
     "krawtchouk": ("d", lambda n: special.krawtchouk(n, n)),
     "subsets": ("d", lambda n: special.subsets(n, 3)),
     "subsets of half": ("size", lambda n: special.subsets(1000, min(n, 500))),
-    "series_product": ("degree", lambda n: special.series_product(SIN, SIN, n)),
-    "series_composition": ("degree", lambda n: special.series_composition(SIN, SIN, n)),
-    "chebyshev_series": ("degree", lambda n: special.chebyshev_series(np.tanh, n)),
+    "series_product": ("degree", lambda n: shared.series_product(SIN, SIN, n)),
+    "series_composition": ("degree", lambda n: shared.series_composition(SIN, SIN, n)),
+    "chebyshev_series": ("degree", lambda n: shared.chebyshev_series(np.tanh, n)),
     "taylor of a series": ("order", SIN.taylor),
-    "ntk_series_coefficients": ("degree", bounds.ntk_series_coefficients),
-    "degree_spectrum": ("degree", lambda n: bounds.degree_spectrum(X, np.ones(3), degree=n)),
+    "ntk_series_coefficients": ("degree", arora2019.ntk_series_coefficients),
+    "degree_spectrum": ("degree", lambda n: labels.degree_spectrum(X, np.ones(3), degree=n)),
     "matched_moments": ("order", escape.matched_moments),
     "derivative": ("k", lambda n: ul.activation("tanh").derivative(n)),
     "taylor of an activation": ("order", lambda n: ul.activation("tanh").taylor(n)),

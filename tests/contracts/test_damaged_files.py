@@ -24,9 +24,8 @@ import pyarrow.parquet
 import pytest
 from numpy.lib import format as npy
 
-from unlazy.data import cifar, idx, limits
-from unlazy.errors import DataFileError
-from unlazy.measure import read_table
+from unlazy.core.errors import DataFileError
+from unlazy.data import cifar, idx, limits, read_table
 
 MOST_MEMORY = 2**30  # bytes that reading a file of a few kilobytes may ask for
 MOST_SECONDS = 20  # for any one file; the machine may be busy

@@ -10,9 +10,12 @@ import pytest
 
 import unlazy as ul
 from unlazy import kernels
+from unlazy.papers import allenzhu_li2019, bai_lee2020
 
 # Rows so long that a series leaves something warn: their error is below |c|^510.
-pytestmark = pytest.mark.filterwarnings("ignore:the Hermite series:unlazy.errors.UnlazyWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:the Hermite series:unlazy.core.errors.UnlazyWarning"
+)
 NET = ul.nets.TwoLayer(inputs=5, width=16, activation="relu3")
 
 
@@ -34,9 +37,9 @@ KERNELS = {
     "tangent": kernels.tangent,
     "gaussian": partial(kernels.gaussian, bandwidth=3.0),
     "arcsin": kernels.arcsin,
-    "resnet_ntk": kernels.resnet_ntk,
-    "relu3_tangent": kernels.relu3_tangent,
-    "relu3_quadratic": kernels.relu3_quadratic,
+    "resnet_ntk": allenzhu_li2019.resnet_ntk,
+    "relu3_tangent": bai_lee2020.relu3_tangent,
+    "relu3_quadratic": bai_lee2020.relu3_quadratic,
     "taylor_kernel": lambda *x: kernels.taylor_kernel(
         NET, NET.init(key=jax.random.key(0)), *x, order=2
     ),

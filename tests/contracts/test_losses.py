@@ -13,10 +13,11 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy import activation, escape, landscape, nets, taylor, train
-from unlazy.landscape.loss_calls import check_loss_call, loss_program
-from unlazy.landscape.objective import float64_objective, float64_scope
-from unlazy.train.three_layer_objective import Movement, ThreeLayerObjective
+from unlazy import activation, curvature, escape, nets, taylor, train
+from unlazy.core.loss_calls import check_loss_call, loss_program
+from unlazy.curvature.objective import float64_objective, float64_scope
+from unlazy.papers import bai_lee2020, nichani2022
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Movement, ThreeLayerObjective
 
 KEY = jr.key(0)
 RNG = np.random.default_rng(0)
@@ -56,7 +57,7 @@ def of_network(W, x):
 def losses():
     """Name, loss, and the data that it takes or None."""
     directions = escape.directions(NET, PARAMS, X, rank=2)
-    risk = landscape.RegularizedRisk.of(directions, DATA[1], strengths=(0, 0, 1, 0.1))
+    risk = nichani2022.RegularizedRisk.of(directions, DATA[1], strengths=(0, 0, 1, 0.1))
     penalty = escape.direction_penalty(of_network, 2 * W, X, rank=2)
     randomized = escape.RandomizedRisk(NET, PARAMS, "logistic")
     deep = nets.ThreeLayer(2, 3)
@@ -80,11 +81,11 @@ def losses():
         ("Regularized", train.Regularized(train.MeanLoss(of_network), penalty, 0.1), DATA),
         ("Regularized alone", train.Regularized(risk, escape.regularizer, 0.1), None),
         ("DirectionPenalty", penalty, None),
-        ("QuadraticRisk", landscape.QuadraticRisk.of(NET, PARAMS, *DATA, strength=0.1), None),
+        ("QuadraticRisk", bai_lee2020.QuadraticRisk.of(NET, PARAMS, *DATA, strength=0.1), None),
         (
             "quadratic_risk",
-            landscape.quadratic_risk,
-            landscape.QuadraticRisk.of(NET, PARAMS, *DATA),
+            bai_lee2020.quadratic_risk,
+            bai_lee2020.QuadraticRisk.of(NET, PARAMS, *DATA),
         ),
         ("RegularizedRisk", risk, None),
         ("a method of it", risk.data_term, None),
@@ -156,11 +157,11 @@ def test_quasi_newton_and_certificates_take_every_loss(name):
     loss, data = ROWS[name]
     history = train.lbfgs(loss, W, data, steps=2)
     assert history.loss[-1] < history.loss[0]
-    found = landscape.certify(loss, W, data=data, key=KEY)
+    found = curvature.certify(loss, W, data=data, key=KEY)
     norm = float(jnp.linalg.norm(gradient(loss, data)))
     assert found.gradient_norm == pytest.approx(norm, rel=1e-4)
-    product = landscape.hvp(loss, W, jnp.ones_like(W), data=data)
-    largest = landscape.extreme_eigenvalues(loss, W, data=data, key=KEY).largest
+    product = curvature.hvp(loss, W, jnp.ones_like(W), data=data)
+    largest = curvature.extreme_eigenvalues(loss, W, data=data, key=KEY).largest
     assert float(jnp.sum(product)) / W.size <= largest * (1 + 1e-5)
 
 
@@ -203,9 +204,9 @@ def test_a_loss_of_other_arguments_is_refused_in_plain_words():
         "noisy_sgd": lambda: train.noisy_sgd(risk, W, DATA, learning_rate=1.0, steps=1, key=KEY),
         "perturbed": lambda: train.perturbed_gradient_descent(risk, W, DATA, steps=1, key=KEY),
         "lbfgs": lambda: train.lbfgs(risk, W, DATA, steps=1),
-        "certify": lambda: landscape.certify(risk, W, data=DATA, key=KEY),
-        "extreme": lambda: landscape.extreme_eigenvalues(risk, W, data=DATA, key=KEY),
-        "hvp": lambda: landscape.hvp(risk, W, W, data=DATA),
+        "certify": lambda: curvature.certify(risk, W, data=DATA, key=KEY),
+        "extreme": lambda: curvature.extreme_eigenvalues(risk, W, data=DATA, key=KEY),
+        "hvp": lambda: curvature.hvp(risk, W, W, data=DATA),
     }
     for call in calls.values():
         with pytest.raises(TypeError, match=words):

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy import escape, kernels, landscape, nets, train
+from unlazy import curvature, escape, kernels, nets, train
 from unlazy.losses import pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.train import MeanLoss
@@ -42,17 +42,17 @@ CALLS = {
     "kernels.empirical_ntk": of_network(kernels.empirical_ntk),
     "kernels.empirical_ntk_diagonal": of_network(kernels.empirical_ntk_diagonal),
     "kernels.empirical_ntk_traced": of_network(kernels.empirical_ntk_traced),
-    "landscape.certify": lambda trained: (
-        landscape.certify(
+    "curvature.certify": lambda trained: (
+        curvature.certify(
             LOSS, PARAMS, data=DATA, trained=trained, key=jr.key(0)
         ).curvature.smallest
     ),
-    "landscape.extreme_eigenvalues": lambda trained: (
-        landscape.extreme_eigenvalues(
+    "curvature.extreme_eigenvalues": lambda trained: (
+        curvature.extreme_eigenvalues(
             LOSS, PARAMS, data=DATA, trained=trained, key=jr.key(0)
         ).largest
     ),
-    "landscape.hvp": lambda trained: landscape.hvp(LOSS, PARAMS, V, data=DATA, trained=trained),
+    "curvature.hvp": lambda trained: curvature.hvp(LOSS, PARAMS, V, data=DATA, trained=trained),
     "nets.partition": lambda trained: nets.partition(PARAMS, trained)[0],
     "train.fit": after_training(train.fit, optimizer=RULE, steps=1),
     "train.fit_grid": lambda trained: (
@@ -67,7 +67,7 @@ CALLS = {
     ),
 }
 # Kernels of infinite width have no parameters to choose from: layers by name.
-BY_LAYER = {"kernels.ntk", "kernels.resnet_ntk"}
+BY_LAYER = {"kernels.ntk", "papers.allenzhu_li2019.resnet_ntk"}
 
 
 def functions_with(argument):

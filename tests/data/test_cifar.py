@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unlazy.core.errors import DataFileError
 from unlazy.data.cifar import PIXELS, read_batch, read_binary, read_split
-from unlazy.errors import DataFileError
 
 # The same examples every time, and none of them timed: machines are shared.
 FIXED = settings(derandomize=True, deadline=None)

@@ -11,8 +11,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from unlazy.core.errors import DataFileError
 from unlazy.data import available, downloads, load, where
-from unlazy.errors import DataFileError
 
 PIXELS = 3072
 

@@ -2,7 +2,7 @@
 import pytest
 
 from unlazy import data
-from unlazy.errors import UnknownNameError
+from unlazy.core.errors import UnknownNameError
 
 
 def test_it_changes_with_any_byte_and_with_nothing_else(root, make_split, write_idx_set):

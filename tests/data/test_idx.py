@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from unlazy.core.errors import DataFileError
 from unlazy.data import limits
 from unlazy.data.idx import read_idx, read_split
-from unlazy.errors import DataFileError
 
 ARRAYS = hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5))
 

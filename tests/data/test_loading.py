@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from unlazy.core.errors import DataFileError, UnknownNameError
 from unlazy.data import load
-from unlazy.errors import DataFileError, UnknownNameError
 
 PIXELS = 3072
 

@@ -6,15 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.data import (
-    ComposedParities,
-    Target,
-    corners,
-    cube,
-    parities_concept,
-    parity_concept,
-    target,
-)
+from unlazy.data import ComposedParities, Target, corners, cube, target
+from unlazy.papers.allenzhu_li2019 import parities_concept, parity_concept
 
 
 def composed(name, **options):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unlazy.core.errors import DataFileError
 from unlazy.data.pickles import read_pickled_dict
-from unlazy.errors import DataFileError
 
 CALLED = []
 

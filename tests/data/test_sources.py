@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import unlazy.data
+from unlazy.core.errors import UnknownNameError
 from unlazy.data import available, where
-from unlazy.errors import UnknownNameError
 
 PIXELS = 3072
 

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from unlazy.core.errors import UnknownNameError
 from unlazy.data import Target, cube, target
-from unlazy.errors import UnknownNameError
 
 
 def rows(n=7, d=4):

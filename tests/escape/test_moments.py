@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import unlazy as ul
-from unlazy.errors import UnknownNameError
+from unlazy.core.errors import UnknownNameError
 from unlazy.escape import matched_moments
 
 FAMILIES = ["chebyshev", "equispaced"]

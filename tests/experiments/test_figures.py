@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from unlazy.drawing import hues, spanning, style
-from unlazy.errors import StoreError
+from unlazy.core.drawing import hues, spanning, style
+from unlazy.core.errors import StoreError
 from unlazy.experiments import save_figure
 
 

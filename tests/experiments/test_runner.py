@@ -15,15 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unlazy.errors import StoreError, UnknownNameError, UnlazyError
-from unlazy.experiments import (
-    Cell,
-    CellError,
-    CellResult,
-    Reporter,
-    Store,
-    run_experiment,
-)
+from unlazy.core.errors import StoreError, UnknownNameError, UnlazyError
+from unlazy.experiments import Cell, CellError, CellResult, Reporter, Store, run_experiment
 
 TOY = Path(__file__).parent / "toy.py"
 PURE = ("cell.json", "table.parquet", "arrays.npz", "claims.json", "figure.png", "figure.svg")

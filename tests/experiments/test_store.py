@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unlazy.errors import StoreError
+from unlazy.core.errors import StoreError
 from unlazy.experiments import Cell, CellResult, DamagedCellError, Store, disk
 from unlazy.experiments.store import ARRAYS, CELL, META, TABLE
 

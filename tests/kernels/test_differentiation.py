@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.kernels import arcsin, gaussian, nngp, ntk, relu3_tangent, relu_gram, resnet_ntk
+from unlazy.kernels import arcsin, gaussian, nngp, ntk, relu_gram
+from unlazy.papers.allenzhu_li2019 import resnet_ntk
+from unlazy.papers.bai_lee2020 import relu3_tangent
 
 KERNELS = {
     "relu_gram": relu_gram,

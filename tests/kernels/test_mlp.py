@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import unlazy as ul
+from unlazy.core.errors import UnknownNameError, UnlazyWarning
 from unlazy.data import sphere
-from unlazy.errors import UnknownNameError, UnlazyWarning
 from unlazy.kernels import nngp, ntk, relu_gram
 
 TRAINED = ("all", "hidden", "last")

@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from unlazy.errors import UnlazyWarning
+from unlazy.core.errors import UnlazyWarning
 from unlazy.kernels import operator, relu_gram
 from unlazy.kernels.tiles import Tiles
 

@@ -8,10 +8,10 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from unlazy.bounds import label_energy
+from unlazy.core.errors import UnlazyWarning
 from unlazy.dynamics import KernelDynamics
-from unlazy.errors import UnlazyWarning
 from unlazy.kernels import KernelRegression, empirical_ntk_traced, operator, relu_gram
+from unlazy.labels import label_energy
 
 EPS = float(np.finfo(np.float32).eps)
 

@@ -145,7 +145,7 @@ def test_relu_is_one_of_the_two_slopes():
     np.testing.assert_allclose(same, relu, rtol=1e-14)
 
 
-@pytest.mark.filterwarnings("ignore:the Hermite series:unlazy.errors.UnlazyWarning")
+@pytest.mark.filterwarnings("ignore:the Hermite series:unlazy.core.errors.UnlazyWarning")
 @pytest.mark.parametrize("shift", [1.0, -0.4])
 def test_kink_that_a_shift_moves_is_integrated_exactly(shift):
     # By panels that break at 0 alone, the slope's diagonal was off by 2.6e-2.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from unlazy import data
+from unlazy.core.trained import Trained
 from unlazy.kernels import relu_gram
 from unlazy.nets import TwoLayer, combine, partition
-from unlazy.nets.partition import Trained
 
 
 def test_output_is_the_sum_over_neurons(getkey):

@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.experiments import Cell, CellResult
-from unlazy.papers.allenzhu_li2019.certificates import config as certificates
-from unlazy.papers.allenzhu_li2019.figure2 import config as resnet_figure2
-from unlazy.papers.allenzhu_li2019.figure3 import config as resnet_figure3
-from unlazy.papers.allenzhu_li2019.figure4 import config as figure4
-from unlazy.papers.allenzhu_li2019.linear_models import LIMITS
-from unlazy.papers.allenzhu_li_liang2019.comparison.config import Point
-from unlazy.papers.allenzhu_li_liang2019.figure3 import config as penalty_figure
-from unlazy.papers.arora2019.figure1 import config as speed_figure
-from unlazy.papers.arora2019.figure2 import config as label_figure
-from unlazy.papers.bai_lee2020.coupling import config as coupling
-from unlazy.papers.bai_lee2020.extraction import config as extraction
-from unlazy.papers.bai_lee2020.landscape import config as landscape
-from unlazy.papers.bai_lee2020.sample_complexity import config as sample_complexity
-from unlazy.papers.nichani2022.appendix_g import config as appendix_g
-from unlazy.papers.nichani2022.figure1 import config as penalties
-from unlazy.papers.nichani2022.figure2 import config as samples_figure
+from unlazy.papers.allenzhu_li2019.figures.certificates import config as certificates
+from unlazy.papers.allenzhu_li2019.figures.figure2 import config as resnet_figure2
+from unlazy.papers.allenzhu_li2019.figures.figure3 import config as resnet_figure3
+from unlazy.papers.allenzhu_li2019.figures.figure4 import config as figure4
+from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Point
+from unlazy.papers.allenzhu_li_liang2019.figures.figure3 import config as penalty_figure
+from unlazy.papers.arora2019.figures.figure1 import config as speed_figure
+from unlazy.papers.arora2019.figures.figure2 import config as label_figure
+from unlazy.papers.bai_lee2020.figures.coupling import config as coupling
+from unlazy.papers.bai_lee2020.figures.extraction import config as extraction
+from unlazy.papers.bai_lee2020.figures.landscape import config as landscape
+from unlazy.papers.bai_lee2020.figures.sample_complexity import config as sample_complexity
+from unlazy.papers.nichani2022.figures.appendix_g import config as appendix_g
+from unlazy.papers.nichani2022.figures.figure1 import config as penalties
+from unlazy.papers.nichani2022.figures.figure2 import config as samples_figure
 
 Draw = Callable[[tuple[int, ...]], np.ndarray]
 

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from unlazy import data, papers
-from unlazy.experiments import Store, style
+from unlazy.core.drawing import style
+from unlazy.experiments import Store
 from unlazy.experiments.figures import bear_nothing
-from unlazy.papers.settings import reproducible
+from unlazy.papers.shared.settings import reproducible
 
 PRESETS = [(name, preset) for name in papers.names() for preset in papers.get(name).presets]
 

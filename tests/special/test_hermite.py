@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermeval
 
-from unlazy.special import gaussian_rule, hermite, hermite_coefficients, relu_series
+from unlazy.papers.shared import relu_series
+from unlazy.special import gaussian_rule, hermite, hermite_coefficients
 
 
 def relu(z):

@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 
 import unlazy as ul
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.taylor import (
-    NoTaylorTermError,
-    UnsupportedOperationError,
-    expand,
-    linearize,
-    terms,
-)
+from unlazy.taylor import NoTaylorTermError, UnsupportedOperationError, expand, linearize, terms
 
 
 def mlp(params, x):

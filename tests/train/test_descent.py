@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from unlazy import data
-from unlazy.errors import UnlazyWarning
+from unlazy.core.errors import UnlazyWarning
 from unlazy.nets import TwoLayer
 from unlazy.train import LossBelow, RelativeLossBelow, SquaredError, fit
 

@@ -6,9 +6,10 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy.escape import regularizer, regularizer_gradient
+from unlazy.escape import regularizer
 from unlazy.losses import pointwise
 from unlazy.nets import TwoLayer
+from unlazy.papers.bai_lee2020 import regularizer_gradient
 from unlazy.train import MeanLoss, Regularized, fit
 
 

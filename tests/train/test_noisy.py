@@ -9,8 +9,8 @@ import optax
 import pytest
 
 from unlazy.escape import RandomizedRisk
-from unlazy.landscape import QuadraticRisk
 from unlazy.nets import TwoLayer
+from unlazy.papers.bai_lee2020 import QuadraticRisk
 from unlazy.train import fit, noisy_sgd
 
 

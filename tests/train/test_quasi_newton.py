@@ -5,8 +5,9 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from unlazy.landscape import QuadraticRisk, certify, quadratic_risk
+from unlazy.curvature import certify
 from unlazy.nets import TwoLayer
+from unlazy.papers.bai_lee2020 import QuadraticRisk, quadratic_risk
 from unlazy.train import lbfgs
 
 

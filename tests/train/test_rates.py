@@ -11,7 +11,8 @@ from unlazy import activation
 from unlazy.data import sphere
 from unlazy.kernels import taylor_kernel
 from unlazy.nets import TwoLayer
-from unlazy.train import ExpansionSetting, TrialData, fit_expansion, largest_learning_rate
+from unlazy.papers.nichani2022 import ExpansionSetting, TrialData, fit_expansion
+from unlazy.train import largest_learning_rate
 
 D, N, M, RANK = 5, 24, 16, 6
 NET = TwoLayer(D, M, activation("sigmoid", shift=1.5), init="sphere")

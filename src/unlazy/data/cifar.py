@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
+from unlazy.core.errors import DataFileError
 from unlazy.data.pickles import read_pickled_dict
 from unlazy.data.raw import Split, check_labels_known, read_bytes
-from unlazy.errors import DataFileError
 
 PIXELS = 3 * 32 * 32  # the red, the green, then the blue plane, each row by row
 _RECORD = 1 + PIXELS  # the label first

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import as_array, check_name
-from unlazy.entries import entry
+from unlazy.core.checks import as_array, check_name
+from unlazy.core.entries import entry
 
 PAIRS = {"sines": (("sin", 3.0), ("cos", 7.0)), "tanhs": (("tanh", 8.0), ("tanh", 8.0))}
 

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from unlazy.errors import DataFileError
+from unlazy.core.errors import DataFileError
 
 CIFAR_FOLDER = "cifar-10-batches-bin"
 # The test batch comes last: without it the set does not count as found, so that an unpacking cut

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from unlazy.core.errors import DataFileError
 from unlazy.data.limits import DEFLATE_RATIO, check_memory, in_short
 from unlazy.data.raw import Split, check_labels_known, read_bytes
-from unlazy.errors import DataFileError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNSIGNED_BYTE = 0x08

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from unlazy.core.errors import DataFileError
 from unlazy.data import cifar, idx
 from unlazy.data.raw import ImageSet, Split
 from unlazy.data.sources import cifar_batches, find_or_download, idx_pair
-from unlazy.errors import DataFileError
 
 # Four fifths of the 1797, rounded down. The file has no split of its own.
 _DIGITS_TRAIN = 1437

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key, check_positive
-from unlazy.draws import draw_normal, draw_signs
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_key, check_positive
+from unlazy.core.draws import draw_normal, draw_signs
+from unlazy.core.entries import entry
 
 
 @entry

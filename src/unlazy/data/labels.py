@@ -6,9 +6,9 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key, is_known, some_rows
-from unlazy.draws import draw_signs
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_key, is_known, some_rows
+from unlazy.core.draws import draw_signs
+from unlazy.core.entries import entry
 
 
 @entry

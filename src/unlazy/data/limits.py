@@ -4,8 +4,8 @@
 import contextlib
 from pathlib import Path
 
-from unlazy.errors import DataFileError
-from unlazy.machine import physical_memory
+from unlazy.core.errors import DataFileError
+from unlazy.core.machine import physical_memory
 
 # Deflate, which zip and gzip pack with, writes at most 258 bytes for two bits.
 DEFLATE_RATIO = 1032

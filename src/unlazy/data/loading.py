@@ -9,13 +9,13 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray, UInt8
 
-from unlazy.checks import check_count, check_key, check_name, some_rows
+from unlazy.core.checks import check_count, check_key, check_name, some_rows
+from unlazy.core.entries import entry
+from unlazy.core.errors import DataFileError
 from unlazy.data.image_sets import read_image_set
 from unlazy.data.raw import CLASSES, ImageSet
 from unlazy.data.sources import NAMES
 from unlazy.data.task import Task
-from unlazy.entries import entry
-from unlazy.errors import DataFileError
 
 _BLOCK = 4096  # rows held in float64 at a time; all 50,000 of CIFAR-10 would take 1.2 GB
 

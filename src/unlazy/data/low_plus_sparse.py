@@ -8,9 +8,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import as_array, check_count, check_finite
+from unlazy.core.checks import as_array, check_count, check_finite
+from unlazy.core.entries import entry
 from unlazy.data.polynomials import Inputs, RidgePowers, Values, product, rows_of
-from unlazy.entries import entry
 
 
 class LowPlusSparse(eqx.Module):

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import as_array, check_count, check_finite, check_positive
-from unlazy.entries import entry
+from unlazy.core.checks import as_array, check_count, check_finite, check_positive
+from unlazy.core.entries import entry
 
 Inputs = Float[Array | np.ndarray, "n d"]
 Outputs = Float[Array | np.ndarray, "n k"]

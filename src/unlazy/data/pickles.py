@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.core.errors import DataFileError
 from unlazy.data.limits import in_short
 from unlazy.data.raw import read_bytes
-from unlazy.errors import DataFileError
 
 
 def read_pickled_dict(path: Path) -> dict[Any, Any]:

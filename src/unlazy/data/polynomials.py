@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import as_array, check_count, check_finite
+from unlazy.core.checks import as_array, check_count, check_finite
 
 Inputs = Float[Array | np.ndarray, "n d"]
 Values = Float[Array | np.ndarray, " n"]

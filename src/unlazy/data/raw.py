@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import UInt8
 
-from unlazy.checks import some_rows
+from unlazy.core.checks import some_rows
+from unlazy.core.errors import DataFileError
 from unlazy.data.limits import check_memory, in_short
-from unlazy.errors import DataFileError
 
 CLASSES = 10  # every set here has the classes 0 to 9
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from unlazy.checks import check_name
+from unlazy.core.checks import check_name
+from unlazy.core.entries import entry
+from unlazy.core.errors import DataFileError
+from unlazy.core.machine import cache_folder
 from unlazy.data.downloads import CIFAR_FOLDER, download
-from unlazy.entries import entry
-from unlazy.errors import DataFileError
-from unlazy.machine import cache_folder
 
 # Folders under a root, in the order they are looked at; torchvision's layout comes second.
 _FOLDERS = {

@@ -7,12 +7,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_name
+from unlazy.core.checks import check_name
+from unlazy.core.entries import entry
 from unlazy.data.composed_products import composed_sines, composed_tanhs
 from unlazy.data.low_plus_sparse import LowPlusSparse, linear_plus_square, quadratic_plus_cubic
 from unlazy.data.parities import hard_parities, parities_of_parities, parity_coefficient
 from unlazy.data.polynomials import Inputs, Monomials, RidgePowers
-from unlazy.entries import entry
 
 Outputs = Float[Array | np.ndarray, "n *c"]
 

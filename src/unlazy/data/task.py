@@ -4,8 +4,8 @@
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_inputs, check_labels
-from unlazy.entries import entry
+from unlazy.core.checks import check_inputs, check_labels
+from unlazy.core.entries import entry
 
 
 class Task(eqx.Module):

@@ -12,8 +12,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
-from unlazy.checks import check_count, check_finite, check_key, check_name
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_finite, check_key, check_name
+from unlazy.core.entries import entry
 
 Nodes = str | Sequence[int | float | Fraction] | np.ndarray
 _FAMILIES = ("chebyshev", "equispaced")

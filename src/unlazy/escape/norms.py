@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 
 @entry

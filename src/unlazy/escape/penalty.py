@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 Matrix = Float[Array | np.ndarray, "m d"]
 

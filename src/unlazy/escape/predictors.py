@@ -12,8 +12,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key, check_real, is_known
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_key, check_real, is_known
+from unlazy.core.entries import entry
 from unlazy.escape.signs import Where, flip, random_signs, units
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.taylor.movement import matched

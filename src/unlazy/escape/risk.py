@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_finite, check_key
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_finite, check_key
+from unlazy.core.entries import entry
 from unlazy.escape.penalty import regularizer
 from unlazy.escape.predictors import Model, evaluator
 from unlazy.escape.signs import Where, all_signs, hidden_rows, units

@@ -12,8 +12,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_key
+from unlazy.core.entries import entry
 from unlazy.nets import TwoLayerParams
 
 Where = Callable[[Any], Any]  # from a displacement to its leaf, or leaves, with one row a neuron

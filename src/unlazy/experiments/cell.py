@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.experiments.canonical import compact_json, encode
 
 # An experiment's name is also a folder below the store: no dots in front, no empty parts.

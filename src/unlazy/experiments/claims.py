@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.entries import entry
-from unlazy.numbers_in_json import json_number
+from unlazy.core.entries import entry
+from unlazy.core.json_numbers import json_number
 
 HOLDS, REFUTED = "holds", "refuted"
 

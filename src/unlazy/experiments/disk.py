@@ -17,7 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from stat import S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
 
-from unlazy.errors import StoreError
+from unlazy.core.errors import StoreError
 
 _PREFIX = ".partial-"
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import Any
 
-from unlazy.errors import StoreError
+from unlazy.core.errors import StoreError
 from unlazy.experiments import disk, environment
 
 DATA_SETS = ("mnist", "fashion-mnist", "cifar10", "digits")

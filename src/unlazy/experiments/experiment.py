@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.experiments.cell import Cell, Results, Run
 from unlazy.experiments.claims import Claim
 
@@ -69,7 +69,7 @@ class Experiment:
         """
         if name not in self.presets:
             # Not above: it brings in JAX, which a list of the figures can do without.
-            from unlazy.checks import check_name
+            from unlazy.core.checks import check_name
 
             check_name(name, self.presets, "preset")
         return self.presets[name]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.drawing import style
-from unlazy.entries import entry
+from unlazy.core.drawing import style
+from unlazy.core.entries import entry
 from unlazy.experiments.disk import replace_file
 
 if TYPE_CHECKING:

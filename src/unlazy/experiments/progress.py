@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.experiments.cell import Cell
 
 

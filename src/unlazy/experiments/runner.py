@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unlazy.drawing import style
-from unlazy.entries import entry
-from unlazy.errors import UnlazyError
+from unlazy.core.drawing import style
+from unlazy.core.entries import entry
+from unlazy.core.errors import UnlazyError
 from unlazy.experiments import disk, environment
 from unlazy.experiments.canonical import readable_json
 from unlazy.experiments.cell import Cell, CellResult, Results

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 P = ParamSpec("P")
 T = TypeVar("T")

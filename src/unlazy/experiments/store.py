@@ -12,8 +12,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from unlazy.entries import entry
-from unlazy.errors import StoreError
+from unlazy.core.entries import entry
+from unlazy.core.errors import StoreError
 from unlazy.experiments import disk
 from unlazy.experiments.canonical import compact_json, readable_json
 from unlazy.experiments.cell import Cell, CellResult

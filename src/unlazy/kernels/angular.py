@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_count, check_positive
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_positive
+from unlazy.core.entries import entry
 from unlazy.kernels.blocks import angular_matrix, check_pair, polar
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.mlp import MOST_LAYERS, ntk

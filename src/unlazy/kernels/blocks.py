@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
-from unlazy.checks import as_array, check_inputs, is_known, some_rows
+from unlazy.core.checks import as_array, check_inputs, is_known, some_rows
 
 # Block rows of the symmetric product: with 8, the work is 9/16 of the full product, and a block
 # row is still tall enough for the product to run at full speed (measured at n = 4000).

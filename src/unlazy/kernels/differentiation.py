@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import is_known
+from unlazy.core.checks import is_known
 
 Inputs = Array | np.ndarray | None
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_count, check_name, check_positive, is_known, some_rows
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_name, check_positive, is_known, some_rows
+from unlazy.core.entries import entry
 from unlazy.kernels.blocks import angular_matrix, check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.dual import ActivationLike, dual_of

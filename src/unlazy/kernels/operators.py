@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int, PRNGKeyArray
 
-from unlazy.checks import (
+from unlazy.core.checks import (
     MOST_TERMS,
     as_rows,
     check_count,
@@ -21,9 +21,9 @@ from unlazy.checks import (
     check_name,
     check_positive,
 )
-from unlazy.checks import some_rows as _some_rows
-from unlazy.entries import entry
-from unlazy.errors import UnlazyWarning, user_level
+from unlazy.core.checks import some_rows as _some_rows
+from unlazy.core.entries import entry
+from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
 from unlazy.kernels.tiles import Kernel, Tiles, default_memory

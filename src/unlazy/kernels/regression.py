@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import check_finite
-from unlazy.entries import entry
+from unlazy.core.checks import check_finite
+from unlazy.core.entries import entry
 from unlazy.kernels.operators import operator
 from unlazy.kernels.solving import Solution
 from unlazy.kernels.tiles import Kernel

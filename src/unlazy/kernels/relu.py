@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.kernels.blocks import angular_matrix, check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.special import arc_cosine

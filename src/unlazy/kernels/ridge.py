@@ -7,8 +7,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import check_finite, check_gram, check_labels
-from unlazy.entries import entry
+from unlazy.core.checks import check_finite, check_gram, check_labels
+from unlazy.core.entries import entry
 from unlazy.linalg import eigh, gram_eigenvalues
 
 # In units of the kernel's mean eigenvalue; by steps of 10^(1/4), and wide enough for both ends.

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.activations import Activation
-from unlazy.checks import MOST_FACTORIAL, check_count, check_finite
-from unlazy.entries import entry
+from unlazy.activations.base import Activation
+from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite
+from unlazy.core.entries import entry
 from unlazy.kernels.blocks import check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.nets import TwoLayer, TwoLayerParams

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
+from unlazy.core.machine import physical_memory
 from unlazy.kernels.precision import Widened
 from unlazy.linalg import Matmat, Progress
-from unlazy.machine import physical_memory
 
 _TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it holds at a time
 _TILE_SHARE = 8  # one part in so many of the budget is for tiles

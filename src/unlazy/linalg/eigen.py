@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 
 class Eigen(eqx.Module):

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Bool, Float, Float64, Int
 
-from unlazy.checks import check_count
-from unlazy.entries import entry
+from unlazy.core.checks import check_count
+from unlazy.core.entries import entry
 
 Matvec = Callable[[Float[Array, " n"]], Float[Array, " n"]]
 """A symmetric matrix by what it does to one float64 vector; traceable, any callable pytree."""

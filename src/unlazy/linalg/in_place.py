@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 _BLOCK = 512  # columns of a panel: wide enough for products at full speed
 _ROWS = 1024  # of a panel at a time

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 Matmat = Callable[[Float64[np.ndarray, "n c"]], Float64[np.ndarray, "n c"]]
 """A symmetric matrix by what it does to the columns of a block."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float64
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.linalg.iterative import Matmat, Progress
 
 _DEPENDENT = 1e-13  # what is left of a direction, relative to the block, that counts as nothing

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float64, Int
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 _BLOCK = 128  # pivots drawn at a time
 _RANK_TOLERANCE = 1e-10  # of a block of pivots, below which they depend on each other

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import IterativeSolution, Progress, conjugate_gradients
 

@@ -5,7 +5,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 
 class ColumnSpace(eqx.Module):

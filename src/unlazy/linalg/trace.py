@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float64
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.linalg.eigen import gram_eigenvalues
 from unlazy.linalg.iterative import Matmat
 from unlazy.linalg.lanczos import krylov_quadrature

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.activations import Activation
-from unlazy.checks import check_count, check_key, check_name, check_positive
-from unlazy.draws import draw_normal
-from unlazy.entries import entry
+from unlazy.activations.base import Activation
+from unlazy.core.checks import check_count, check_key, check_name, check_positive
+from unlazy.core.draws import draw_normal
+from unlazy.core.entries import entry
 from unlazy.nets.checking import as_activation, check_owner, check_rows
 
 

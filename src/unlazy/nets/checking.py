@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from unlazy.activations import Activation, activation
-from unlazy.errors import UnknownNameError
+from unlazy.activations.base import Activation, activation
+from unlazy.core.errors import UnknownNameError
 
 
 def as_activation(value: str | Activation) -> Activation:

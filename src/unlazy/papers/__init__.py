@@ -1,47 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of the papers, by name; a figure's module is imported when it is asked for.
+"""One room per paper: its theorems as functions, its constructions, and its figures.
 
-Each module defines `EXPERIMENT`. To add one, write `papers/<paper>/<figure>.py` and name it here.
+`names()` lists the figures and `get(name)` returns one as an experiment. What several papers need
+is in `shared`.
 """
 
-import importlib
+from unlazy.core.lazily import public_names
 
-from unlazy.experiments import Experiment
-
-_FIGURES = (
-    "allenzhu_li2019/certificates",
-    "allenzhu_li2019/figure2",
-    "allenzhu_li2019/figure3",
-    "allenzhu_li2019/figure4",
-    "allenzhu_li_liang2019/figure1",
-    "allenzhu_li_liang2019/figure2",
-    "allenzhu_li_liang2019/figure3",
-    "arora2019/figure1",
-    "arora2019/figure2",
-    "bai_lee2020/coupling",
-    "bai_lee2020/extraction",
-    "bai_lee2020/landscape",
-    "bai_lee2020/sample_complexity",
-    "nichani2022/appendix_g",
-    "nichani2022/figure1",
-    "nichani2022/figure2",
-)
-
-
-def names() -> tuple[str, ...]:
-    """The names of all figures, such as `arora2019/figure1`."""
-    return _FIGURES
-
-
-def get(name: str) -> Experiment:
-    """The experiment behind a figure.
-
-    Raises:
-        UnknownNameError: If there is no such figure, suggesting the nearest.
-    """
-    if name not in _FIGURES:
-        # Not above: it brings in JAX, which a list of the figures can do without.
-        from unlazy.checks import check_name
-
-        check_name(name, _FIGURES, "name")
-    return importlib.import_module(f"{__name__}.{name.replace('/', '.')}").EXPERIMENT
+__getattr__, __dir__, __all__ = public_names(__name__)  # the names of `__init__.pyi`

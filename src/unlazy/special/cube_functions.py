@@ -8,8 +8,8 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float, Float64, Int
 
-from unlazy.checks import MOST_IN_TABLE, check_count
-from unlazy.entries import entry
+from unlazy.core.checks import MOST_IN_TABLE, check_count
+from unlazy.core.entries import entry
 
 _BITS = 6
 _MOST_BITS = 28  # entries of a table of subsets are at most 2^28: 2 GB

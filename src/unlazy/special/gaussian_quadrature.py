@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 _NODES = 16  # a panel
 _REACH = 13.0  # standard deviations; beyond lies 1e-37 of the weight

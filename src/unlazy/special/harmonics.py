@@ -6,8 +6,8 @@ import math
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import MOST_TERMS, check_count
-from unlazy.entries import entry
+from unlazy.core.checks import MOST_TERMS, check_count
+from unlazy.core.entries import entry
 
 
 @entry

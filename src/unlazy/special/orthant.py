@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_real
-from unlazy.entries import entry
+from unlazy.core.checks import check_real
+from unlazy.core.entries import entry
 
 # Minimax polynomials in t = 2a - 1 for arccos(a) / (2 pi sqrt(1 - a)) on 0 <= a <= 1, lowest degree
 # first, from a Remez exchange in 50 digits. The quotient is analytic there (its nearest singularity

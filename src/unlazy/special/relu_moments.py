@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.special.orthant import _horner
 
 

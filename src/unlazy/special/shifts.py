@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Float64
 
-from unlazy.checks import MOST_IN_TABLE, check_count, check_positive
-from unlazy.entries import entry
+from unlazy.core.checks import MOST_IN_TABLE, check_count, check_positive
+from unlazy.core.entries import entry
 from unlazy.special.harmonics import harmonic_dimension
 from unlazy.special.sphere_quadrature import funk_hecke
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
 
-from unlazy.checks import MOST_IN_TABLE, check_count, check_finite, check_positive
-from unlazy.entries import entry
+from unlazy.core.checks import MOST_IN_TABLE, check_count, check_finite, check_positive
+from unlazy.core.entries import entry
 from unlazy.special.harmonics import gegenbauer
 
 _NODES = 16  # a panel

@@ -1,14 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Taylor terms and Taylor models of any network f(params, x), to any order."""
 
-from unlazy.taylor.expansion import TaylorModel, expand, linearize, terms
-from unlazy.taylor.failures import NoTaylorTermError, UnsupportedOperationError
+from unlazy.core.lazily import public_names
 
-__all__ = [
-    "NoTaylorTermError",
-    "TaylorModel",
-    "UnsupportedOperationError",
-    "expand",
-    "linearize",
-    "terms",
-]
+__getattr__, __dir__, __all__ = public_names(__name__)  # the names of `__init__.pyi`

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
-from unlazy.entries import entry
+from unlazy.core.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
+from unlazy.core.entries import entry
 from unlazy.nets import TwoLayer
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients

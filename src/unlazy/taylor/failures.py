@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is raised where a network has no Taylor term, or none that can be computed."""
 
-from unlazy.errors import UnlazyError
+from unlazy.core.errors import UnlazyError
 
 
 class NoTaylorTermError(UnlazyError, ValueError):

@@ -4,7 +4,7 @@
 import numpy as np
 from jaxtyping import Array
 
-from unlazy.checks import some_rows
+from unlazy.core.checks import some_rows
 from unlazy.taylor.failures import NoTaylorTermError
 
 _REMEDY = (

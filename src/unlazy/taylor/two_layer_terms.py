@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.scipy.stats.norm as gaussian
 from jaxtyping import Array, Float
 
-from unlazy.activations import Activation
+from unlazy.activations.base import Activation
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.taylor import recurrences
 from unlazy.taylor.series import Series, at, product, scaled, times, total, trimmed

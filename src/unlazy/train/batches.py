@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from unlazy.checks import check_count
+from unlazy.core.checks import check_count
 
 
 class Batches(NamedTuple):

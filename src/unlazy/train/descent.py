@@ -10,10 +10,10 @@ import jax
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.checks import check_finite, check_key
-from unlazy.entries import entry
-from unlazy.landscape.loss_calls import Loss, LossProgram, check_loss_call, loss_program, needs_data
-from unlazy.nets.partition import Trained, partition
+from unlazy.core.checks import check_finite, check_key
+from unlazy.core.entries import entry
+from unlazy.core.loss_calls import Loss, LossProgram, check_loss_call, loss_program, needs_data
+from unlazy.core.trained import Trained, partition
 from unlazy.train.batches import Batches, count_rows, next_batch, start_batches
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
@@ -79,9 +79,9 @@ def fit(
 
     Args:
         loss: `loss(params, batch)`, a scalar; `batch` has the structure of `data`. Or
-            `loss(params)` with data=None, such as `landscape.RegularizedRisk`. Arrays that an
-            `eqx.Module` holds are no constants of the compiled program: another risk of the same
-            shapes compiles nothing.
+            `loss(params)` with data=None, such as `papers.nichani2022.RegularizedRisk`. Arrays
+            that an `eqx.Module` holds are no constants of the compiled program: another risk of
+            the same shapes compiles nothing.
         params: any pytree of arrays.
         data: pytree of arrays with one row per sample, such as `(x, y)`; None for a loss of the
             parameters alone.

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from unlazy.checks import check_count
-from unlazy.errors import UnlazyWarning, user_level
-from unlazy.landscape.loss_calls import hashable
+from unlazy.core.checks import check_count
+from unlazy.core.errors import UnlazyWarning, user_level
+from unlazy.core.loss_calls import hashable
 from unlazy.train.history import History, Outcome
 from unlazy.train.stopping import StopRule
 

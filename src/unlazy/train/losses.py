@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from unlazy.checks import calling, check_finite
-from unlazy.entries import entry
+from unlazy.core.checks import calling, check_finite
+from unlazy.core.entries import entry
 from unlazy.losses import PointwiseLoss, check_shapes, pointwise
 
 Model = Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]

@@ -11,16 +11,16 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from unlazy.checks import check_finite, check_key, check_positive
-from unlazy.entries import entry
-from unlazy.landscape.loss_calls import LossProgram, check_loss_call, loss_program
-from unlazy.nets.partition import Trained, partition
+from unlazy.core.checks import check_finite, check_key, check_positive
+from unlazy.core.entries import entry
+from unlazy.core.loss_calls import LossProgram, check_loss_call, loss_program
+from unlazy.core.trained import Trained, partition
+from unlazy.core.trees import count_entries, gaussian_like
 from unlazy.train.batches import Batches, next_batch, start_batches
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
 from unlazy.train.perturbed import StochasticLoss
 from unlazy.train.stopping import StopRule
-from unlazy.train.trees import count_entries, gaussian_like
 
 Schedule = Callable[[Any], Any]
 """The learning rate of a step, such as an optax schedule."""

@@ -4,8 +4,8 @@
 import math
 from dataclasses import dataclass
 
-from unlazy.checks import check_count, check_positive
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_positive
+from unlazy.core.entries import entry
 
 
 @dataclass(frozen=True)

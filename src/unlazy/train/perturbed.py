@@ -13,17 +13,17 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from unlazy.checks import check_count, check_finite, check_key, check_positive
-from unlazy.entries import entry
-from unlazy.landscape import extreme_eigenvalues
-from unlazy.landscape.loss_calls import LossProgram, call_loss, check_loss_call, loss_program
-from unlazy.nets.partition import Trained, partition
+from unlazy.core.checks import check_count, check_finite, check_key, check_positive
+from unlazy.core.entries import entry
+from unlazy.core.loss_calls import LossProgram, call_loss, check_loss_call, loss_program
+from unlazy.core.trained import Trained, partition
+from unlazy.core.trees import global_norm, sphere_like
+from unlazy.curvature import extreme_eigenvalues
 from unlazy.train.finishing import run_to_finish
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record
 from unlazy.train.perturbation import Perturbation
 from unlazy.train.stopping import StopRule
-from unlazy.train.trees import global_norm, sphere_like
 
 StochasticLoss = Callable[..., Float[Array, ""]]
 """A `Loss` that takes a key last, for a trainer called with `stochastic`."""

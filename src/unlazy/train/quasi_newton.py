@@ -12,15 +12,15 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float
 
-from unlazy.checks import check_count, check_finite, check_positive
-from unlazy.entries import entry
-from unlazy.landscape.loss_calls import Loss, LossProgram, check_loss_call, loss_program
-from unlazy.nets.partition import Trained, partition
+from unlazy.core.checks import check_count, check_finite, check_positive
+from unlazy.core.entries import entry
+from unlazy.core.loss_calls import Loss, LossProgram, check_loss_call, loss_program
+from unlazy.core.trained import Trained, partition
+from unlazy.core.trees import global_norm
 from unlazy.train.finishing import run_to_finish
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record
 from unlazy.train.stopping import StopRule
-from unlazy.train.trees import global_norm
 
 
 class _Data(NamedTuple):

@@ -6,8 +6,8 @@ import math
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.checks import check_count, check_finite, check_gram
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_finite, check_gram
+from unlazy.core.entries import entry
 from unlazy.linalg import eigh
 
 

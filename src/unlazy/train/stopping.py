@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Array, Bool, Float
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 
 # (loss at this step, loss at the first step) -> whether to stop; evaluated inside compiled code.
 StopRule = Callable[[Float[Array, ""], Float[Array, ""]], Bool[Array, ""]]

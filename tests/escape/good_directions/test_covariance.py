@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import unlazy as ul
-from unlazy.escape import limit_eigenvalues, spectral_blocks, sphere_covariance
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.papers.nichani2022 import limit_eigenvalues, spectral_blocks, sphere_covariance
 from unlazy.special import gegenbauer_rule
 
 SIGMOID = ul.activation("sigmoid", shift=1.5)

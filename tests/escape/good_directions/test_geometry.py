@@ -9,9 +9,10 @@ import pytest
 import scipy.linalg
 
 import unlazy as ul
-from unlazy.escape import directions, regularizer, regularizer_gradient
+from unlazy.escape import directions, regularizer
 from unlazy.escape.good_directions.projectors import SampleProjector, SphereProjector
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.papers.bai_lee2020 import regularizer_gradient
 from unlazy.special import gegenbauer_rule
 
 SIGMOID = ul.activation("sigmoid", shift=1.5)
@@ -121,7 +122,7 @@ def test_exact_directions_are_those_of_the_covariance(x64, getkey):
     d, m = 5, 24
     net, params, x, W = problem(d, m, 30, key=getkey())
     geometry = directions(net, params, x, degree=1, covariance="exact")
-    sigma = ul.escape.sphere_covariance(net, params)
+    sigma = ul.papers.nichani2022.sphere_covariance(net, params)
     values, vectors = np.linalg.eigh(np.asarray(sigma.dense()))
     V = vectors[:, ::-1][:, :6]
     u = np.ravel(W[:12] - W[12:]) / np.sqrt(2)

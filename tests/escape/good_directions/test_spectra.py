@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import unlazy as ul
-from unlazy.escape import limit_eigenvalues, spectral_blocks, spectral_gap
+from unlazy.papers.nichani2022 import limit_eigenvalues, spectral_blocks, spectral_gap
 from unlazy.special import gegenbauer, gegenbauer_coefficients, gegenbauer_rule, harmonic_dimension
 
 SIGMOID = ul.activation("sigmoid", shift=1.5)

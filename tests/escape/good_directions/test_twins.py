@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import unlazy as ul
-from unlazy.escape import quadratic_output, twin_coordinates
+from unlazy.escape import quadratic_output
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.papers.nichani2022 import twin_coordinates
 
 
 def test_the_terms_in_twin_coordinates_are_those_of_the_movement(x64, getkey):

@@ -8,7 +8,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from unlazy.errors import UnknownNameError
+from unlazy.core.errors import UnknownNameError
 from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced, relu_gram
 from unlazy.kernels.empirical import blocks
 from unlazy.kernels.empirical.features import Blocks, Cost

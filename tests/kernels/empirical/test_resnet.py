@@ -5,10 +5,11 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from unlazy.kernels import empirical_ntk, empirical_ntk_traced, resnet_ntk
+from unlazy.kernels import empirical_ntk, empirical_ntk_traced
 from unlazy.kernels.empirical.features import make_recipe
 from unlazy.kernels.empirical.model import Model
 from unlazy.nets import ResNet3, partition
+from unlazy.papers.allenzhu_li2019 import resnet_ntk
 
 
 class Parts:

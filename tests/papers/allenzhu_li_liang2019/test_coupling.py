@@ -10,16 +10,18 @@ import optax
 import pytest
 
 from unlazy import data
-from unlazy.landscape import extreme_eigenvalues
-from unlazy.nets import (
-    ThreeLayer,
+from unlazy.curvature import extreme_eigenvalues
+from unlazy.nets import ThreeLayer
+from unlazy.papers.allenzhu_li_liang2019 import (
+    Draw,
+    Movement,
+    ThreeLayerObjective,
     flip_first_layer,
     pseudo_output,
     pseudo_terms,
-    sign_pattern,
     signed_coupling,
 )
-from unlazy.train import Draw, Movement, ThreeLayerObjective
+from unlazy.papers.shared import sign_pattern
 
 
 def with_hidden(params, W, V):

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from unlazy.escape import random_signs
-from unlazy.nets import worst_case_flips
+from unlazy.papers.shared import worst_case_flips
 
 
 def test_random_sums_have_the_stated_tails():

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy.errors import UnknownNameError
+from unlazy.core.errors import UnknownNameError
 from unlazy.train import TimeLeft, fit_grid
 from unlazy.train.grid import runner
 from unlazy.train.grid.chunks import tile

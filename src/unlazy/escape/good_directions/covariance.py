@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from numpy.polynomial import chebyshev
 
-from unlazy.activations import Activation
-from unlazy.checks import check_positive
-from unlazy.entries import entry
+from unlazy.activations.base import Activation
+from unlazy.core.checks import check_positive
+from unlazy.core.entries import entry
 from unlazy.escape.good_directions.twins import Fold, are_twins
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.special import gegenbauer, gegenbauer_coefficients

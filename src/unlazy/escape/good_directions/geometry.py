@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.checks import MOST_IN_TABLE, check_count, check_finite, check_inputs, check_name
-from unlazy.entries import entry
+from unlazy.core.checks import MOST_IN_TABLE, check_count, check_finite, check_inputs, check_name
+from unlazy.core.entries import entry
 from unlazy.escape.good_directions.covariance import sphere_covariance
 from unlazy.escape.good_directions.linear_term import LinearTerm
 from unlazy.escape.good_directions.projectors import (

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int, PyTree, Shaped
 
-from unlazy.checks import as_rows, check_count, is_known
-from unlazy.entries import entry
+from unlazy.core.checks import as_rows, check_count, is_known
+from unlazy.core.entries import entry
+from unlazy.core.trained import Trained, partition
 from unlazy.escape.good_directions.spectra import spectral_gap
 from unlazy.kernels import empirical_ntk_traced
 from unlazy.kernels.empirical.model import Apply, Model
 from unlazy.linalg import eigh
-from unlazy.nets.partition import Trained, partition
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 

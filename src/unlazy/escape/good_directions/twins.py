@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.nets import TwoLayerParams
 
 Movement = Float[Array | np.ndarray, "m d"]

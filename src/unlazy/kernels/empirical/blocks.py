@@ -12,17 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from unlazy.checks import is_known
-from unlazy.compiling import jit_untuned
+from unlazy.core.checks import is_known
+from unlazy.core.compiling import jit_untuned
 from unlazy.kernels.empirical import contraction, products
-from unlazy.kernels.empirical.features import (
-    Blocks,
-    Cost,
-    Features,
-    cost,
-    features,
-    make_recipe,
-)
+from unlazy.kernels.empirical.features import Blocks, Cost, Features, cost, features, make_recipe
 from unlazy.kernels.empirical.model import Model, check_outputs
 
 

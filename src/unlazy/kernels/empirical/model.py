@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.checks import calling, is_known
-from unlazy.compiling import jit_untuned
+from unlazy.core.checks import calling, is_known
+from unlazy.core.compiling import jit_untuned
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""

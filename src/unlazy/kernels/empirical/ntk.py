@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from unlazy.checks import check_finite, check_name, check_positive, check_real
-from unlazy.entries import entry
+from unlazy.core.checks import check_finite, check_name, check_positive, check_real
+from unlazy.core.entries import entry
+from unlazy.core.trained import Trained, partition
 from unlazy.kernels.empirical import blocks
 from unlazy.kernels.empirical.model import Apply, Model, check_rowwise
 from unlazy.nets import ResNet3
-from unlazy.nets.partition import Trained, partition
 from unlazy.taylor.movement import is_wide
 
 Implementation = Literal["auto", "layerwise", "jacobian", "ntk-vector"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bai, Lee 2020, "Beyond Linearization ..." (arXiv:1910.01619): experiments on its statements.
+"""Bai, Lee 2020, "Beyond linearization ..." (arXiv:1910.01619)."""
 
-The paper has no figures of its own; these are the ones that its theorems ask for.
-"""
+from unlazy.core.lazily import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)  # the names of `__init__.pyi`

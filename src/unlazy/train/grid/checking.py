@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from unlazy.checks import check_count, check_finite, check_positive
+from unlazy.core.checks import check_count, check_finite, check_positive
 from unlazy.train.batches import check_batch_size, common_count
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key, check_name, check_positive
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_key, check_name, check_positive
+from unlazy.core.entries import entry
+from unlazy.core.loss_calls import Loss, check_loss_call
+from unlazy.core.trained import Trained
 from unlazy.kernels.tiles import default_memory
-from unlazy.landscape.loss_calls import Loss, check_loss_call
-from unlazy.nets.partition import Trained
 from unlazy.train.grid.assemble import assemble
 from unlazy.train.grid.checking import (
     check_batches,

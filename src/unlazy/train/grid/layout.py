@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from unlazy.nets.partition import Trained, partition
+from unlazy.core.trained import Trained, partition
 
 Axes = Any
 """None or "seed" for a whole tree, or a tree of them that is a prefix of it."""

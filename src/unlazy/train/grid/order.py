@@ -6,8 +6,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int, Integer, PRNGKeyArray
 
-from unlazy.checks import check_count, check_key
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_key
+from unlazy.core.entries import entry
 
 
 @entry

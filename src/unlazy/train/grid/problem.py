@@ -12,8 +12,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
-from unlazy.landscape.loss_calls import Loss, loss_program, needs_data
-from unlazy.nets.partition import Trained
+from unlazy.core.loss_calls import Loss, loss_program, needs_data
+from unlazy.core.trained import Trained
 from unlazy.train.grid.checking import check_arrays, check_start, representable, samples_of
 from unlazy.train.grid.chunks import Tiling, tile
 from unlazy.train.grid.layout import Axes, check_seed_axis, lay_out, leaf_axes

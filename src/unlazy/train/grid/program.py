@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from unlazy.landscape.loss_calls import LossProgram
+from unlazy.core.loss_calls import LossProgram
 from unlazy.train.grid.layout import Layout, of_seeds
 from unlazy.train.grid.order import epoch_order
 from unlazy.train.grid.rules import UpdateRule

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from unlazy.entries import entry
+from unlazy.core.entries import entry
 from unlazy.train.loop import Progress
 
 

@@ -7,8 +7,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from unlazy.checks import check_count, check_name
-from unlazy.entries import entry
+from unlazy.core.checks import check_count, check_name
+from unlazy.core.entries import entry
 
 Side = Literal["low", "high"]
 

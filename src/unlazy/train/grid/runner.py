@@ -17,14 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from unlazy.compiling import compiled
+from unlazy.core.compiling import compiled
+from unlazy.core.turns import TURNS
 from unlazy.train.grid.chunks import Chunk, Tiling
 from unlazy.train.grid.divergence import diverged_epoch, without_diverged
 from unlazy.train.grid.memory import Need
 from unlazy.train.grid.pace import Pace
 from unlazy.train.grid.program import Evaluation, Plan, Shared, State, advance, evaluate, start
 from unlazy.train.grid.progress import Meter
-from unlazy.turns import TURNS
 
 _STRETCHES = 20  # how often a chunk reports progress
 

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Activations with all their derivatives and Taylor coefficients, in closed form.
+
+Every derivative is written out rather than differentiated automatically, so that the value at a
+kink is stated (ReLU has slope 1 at 0, as in the papers; JAX's own has 0) and any order is cheap.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.activations.families import FAMILIES, Elementwise
+from unlazy.core.checks import (
+    MOST_FACTORIAL,
+    as_array,
+    as_number,
+    check_count,
+    check_finite,
+    check_name,
+)
+from unlazy.core.entries import entry
+
+
+class Activation(eqx.Module):
+    r"""A function of one variable, applied entry by entry, with exact derivatives.
+
+    `sigma(z)` is $\sigma(z - \text{shift})$; `sigma.derivative(k)` is its k-th derivative as a
+    function and `sigma.taylor(order)` its Taylor coefficients at 0. Made by `activation` and
+    `polynomial`; hashable, so it can be a static field or argument.
+    """
+
+    name: str = eqx.field(static=True)
+    shift: float = eqx.field(static=True, default=0.0)
+    coefficients: tuple[float, ...] = eqx.field(static=True, default=())
+
+    @entry
+    def __call__(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Evaluate at `z`."""
+        return self.derivative(0)(z)
+
+    @entry
+    def derivative(self, k: int) -> Elementwise:
+        """The k-th derivative, as a function of an array.
+
+        Raises:
+            ValueError: `k` is negative, or the k-th derivative does not exist at a kink.
+        """
+        check_count(k, "k", least=0, most=MOST_FACTORIAL)
+        family, last = FAMILIES[self.name], self._smooth_to
+        if k > last:
+            raise ValueError(
+                f"`k` must be at most {last} for {self.name}, got k={k}. "
+                "Derivatives beyond that do not exist at 0; use a smoother activation."
+            )
+        function = family.derivative(k, self.coefficients)
+
+        def value(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+            if not jnp.issubdtype(jnp.result_type(z), jnp.inexact):  # integers would truncate
+                z = jnp.asarray(z, float)
+            return function(z - self.shift if self.shift else z)
+
+        return value
+
+    @entry
+    def taylor(self, order: int) -> Float64[np.ndarray, " {order}+1"]:
+        r"""Taylor coefficients $\sigma^{(k)}(0)/k!$ for k = 0 to `order`.
+
+        Raises:
+            ValueError: there is no expansion, because 0 is a kink (ReLU, abs) or a jump (sign).
+        """
+        check_count(order, "order", least=0, most=MOST_FACTORIAL)
+        if not self.is_smooth and self.shift == 0:
+            raise ValueError(
+                f"`order` must be expanded around a smooth point, but {self.name} has a kink at 0, "
+                f"got order={order}. Give it a shift, or use a smooth activation."
+            )
+        with jax.enable_x64(True):
+            zero = jnp.zeros((), jnp.float64)
+            # Away from its kink, what is beyond the smooth orders is zero.
+            smooth = min(order, self._smooth_to)
+            values = [float(self.derivative(k)(zero)) for k in range(int(smooth) + 1)]
+            values += [0.0] * (order + 1 - len(values))
+        return np.array([value / math.factorial(k) for k, value in enumerate(values)])
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether every derivative exists everywhere: no kink and no jump at the shift."""
+        return self._smooth_to == math.inf
+
+    @property
+    def _smooth_to(self) -> int | float:
+        return FAMILIES[self.name].smooth_to(self.coefficients)
+
+
+@entry
+def activation(
+    name: str | Activation,
+    *,
+    shift: int | float = 0.0,
+    slope: int | float | None = None,
+    slopes: tuple[int | float, int | float] | None = None,
+    power: int | None = None,
+) -> Activation:
+    r"""The activation of that name, evaluated at `z - shift`.
+
+    Names: identity, quadratic ($z^2/2$), relu ($\max(z, 0)$, slope 1 at 0), relu3
+    ($\max(z, 0)^3/6$), sigmoid, tanh, erf, softplus, gelu (exact), sin, cos, exp; abs, sign (0 at
+    0), leaky_relu (`slope` below 0), abrelu (`slopes` $(a, b)$: $a \min(z, 0) + b \max(z, 0)$),
+    rectified_power (`power` k: $\max(z, 0)^k$, for k = 0 the step $1\{z \ge 0\}$). Slopes at a kink
+    are those from the right. An `Activation` is returned as it is.
+
+    Source: the shift is NB's b in $1/(1+e^{b-z})$, arXiv:2206.03688.
+
+    Args:
+        name: of the activation.
+        shift: where its 0 is put.
+        slope: of leaky_relu below 0; 0.01 unless given.
+        slopes: of abrelu below and above 0, not both zero.
+        power: of rectified_power, from 0 to 64.
+
+    Raises:
+        UnknownNameError: no activation has that name; the nearest is suggested.
+        ValueError: an option is out of range, is missing, or belongs to another activation.
+
+    Example:
+        >>> print(activation("tanh").taylor(5))
+        [ 0.          1.          0.         -0.33333333  0.          0.13333333]
+        >>> print(activation("leaky_relu", slope=0.5)(jnp.array([-2.0, 2.0])))
+        [-1.  2.]
+    """
+    given = {"slope": slope, "slopes": slopes, "power": power}
+    if isinstance(name, Activation):
+        if shift:
+            raise ValueError(f"`shift` must be 0 for an activation made before, got shift={shift}.")
+        for option, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"`{option}` must be left out for an activation made before, "
+                    f"got {option}={value}."
+                )
+        return name
+    check_name(name, [known for known in FAMILIES if known != "polynomial"], "name")
+    check_finite(shift, "shift")
+    return Activation(name, float(shift), _coefficients(name, given))
+
+
+def _coefficients(name: str, given: dict[str, Any]) -> tuple[float, ...]:
+    """What an activation's options are kept as; raise unless it has those that are given."""
+    own = {"leaky_relu": "slope", "abrelu": "slopes", "rectified_power": "power"}.get(name)
+    for option, value in given.items():
+        if value is not None and option != own:
+            raise ValueError(f"`{option}` must be left out for {name}, got {option}={value}.")
+    if own == "slope":
+        slope = given["slope"]
+        return (0.01 if slope is None else as_number(slope, "slope"), 1.0)
+    if own == "slopes":
+        slopes = given["slopes"]
+        if np.shape(slopes) != (2,) or not any(slopes):
+            raise ValueError(
+                f"`slopes` must be two numbers for abrelu, not both zero, got slopes={slopes}."
+            )
+        return tuple(as_number(slope, "slopes") for slope in slopes)
+    if own == "power":
+        check_count(given["power"], "power", least=0)
+        if given["power"] > 64:  # its mean square, (2k - 1)!!/2, leaves the range of float64 later
+            raise ValueError(f"`power` must be at most 64, got power={given['power']}.")
+        return (float(given["power"]),)
+    return ()
+
+
+@entry
+def polynomial(coefficients: Sequence[int | float] | Float[np.ndarray, " k"]) -> Activation:
+    r"""The activation $\sum_k c_k z^k$ from its coefficients, lowest degree first.
+
+    Example:
+        >>> print(polynomial([1, 0, 3]).derivative(1)(jnp.array(2.0)))
+        12.0
+    """
+    values = np.asarray(as_array(coefficients, "coefficients"), np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(
+            f"`coefficients` must be a non-empty sequence of numbers, got shape {values.shape}."
+        )
+    check_finite(values, "coefficients")
+    return Activation("polynomial", coefficients=tuple(values.tolist()))

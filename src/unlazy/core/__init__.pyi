@@ -1,0 +1,9 @@
+from unlazy.core.errors import BrokenPipeOutputError as BrokenPipeOutputError
+from unlazy.core.errors import DataFileError as DataFileError
+from unlazy.core.errors import InterruptError as InterruptError
+from unlazy.core.errors import OutputError as OutputError
+from unlazy.core.errors import StoreError as StoreError
+from unlazy.core.errors import UnknownNameError as UnknownNameError
+from unlazy.core.errors import UnlazyError as UnlazyError
+from unlazy.core.errors import UnlazyWarning as UnlazyWarning
+from unlazy.core.errors import WorkingFolderError as WorkingFolderError

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public entries: a call that fails for a wrong argument says which argument, and what it expects.
+
+The checks at the entries say what is wrong with the mistakes that they know. Behind them stands
+`entry`, for all the others, such as a string in place of an array: when a call fails with an error
+that names none of its arguments, they are compared with their annotations, and the first that does
+not fit is named. A call that succeeds costs nothing and is never refused.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import os
+import re
+import sysconfig
+import traceback
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from unlazy.core.errors import UnlazyError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OF_VALUES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+# A warning made an error, an error of ours (about a file, say), an interrupt, a device that failed.
+_NOT_OF_ARGUMENTS = (Warning, UnlazyError, OSError, MemoryError, RuntimeError)
+# Where code lies that is not the user's; what is generated has a name in angle brackets, of which
+# those of a prompt, a notebook and a test are the user's.
+_INSTALLED = (
+    *(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *(os.path.dirname(__file__), "<frozen", "<string>", "<@beartype"),
+)
+_AFTER_INIT = ("__check_init__", "__post_init__")  # their arguments are the fields
+
+
+def entry(function: F) -> F:
+    """Decorate a public function or method: its failures name the argument that is at fault."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            explanation = _explanation(function, args, kwargs, error)
+            if explanation is None:
+                raise
+            raise explanation from _original(error, unless=explanation)
+
+    call.is_entry = True  # pyright: ignore[reportAttributeAccessIssue]  # a test asks for it
+    return typing.cast(F, call)
+
+
+def _explanation(
+    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any], error: Exception
+) -> Exception | None:
+    """A clear error in place of this one; None if it is clear, or if no argument is at fault.
+
+    What an entry within has said of an argument that this one does not have is taken back.
+    """
+    if isinstance(error, _NOT_OF_ARGUMENTS):
+        return None
+    with contextlib.suppress(Exception):  # what can not be looked at explains nothing
+        arguments = list(_arguments(inspect.unwrap(function), args, kwargs))
+        if any(_names(error, name) for name, *_ in arguments):
+            return None
+        original = _original(error) or error
+        found = _misfit(arguments) or _suspect(arguments, original)
+        if found is not None:
+            found.is_explanation = True  # pyright: ignore[reportAttributeAccessIssue]  # for `_original`
+        return found or (None if original is error else original)
+    return None
+
+
+def _original(error: Exception, unless: Exception | None = None) -> Exception | None:
+    """The error that an explanation is of; any other as it is, and None for the one excepted."""
+    found = error.__cause__ if getattr(error, "is_explanation", False) else error
+    return found if isinstance(found, Exception) and found is not unless else None
+
+
+def _names(error: Exception, argument: str) -> bool:
+    return re.search(rf"`(\w+\.)*{argument}\b", str(error)) is not None
+
+
+def _misfit(arguments: list[tuple[str, Any, Any]]) -> Exception | None:
+    """What does not fit its annotation, or the shapes of the arguments before it."""
+    from unlazy.core import (
+        fitting,  # not above: it brings in JAX, which a list of figures does without
+    )
+
+    axes = fitting.Axes()
+    faults = (fitting.fault_of(name, value, hint, axes) for name, value, hint in arguments)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _suspect(arguments: list[tuple[str, Any, Any]], error: Exception) -> Exception | None:
+    """What fits and may yet be the cause: it is not finite, empty, huge, or a list for an array."""
+    from unlazy.core import fitting
+
+    if "` must" in str(error) or not isinstance(error, _OF_VALUES):
+        return None
+    for name, value, _ in arguments:
+        if fitting.is_extreme(value):
+            return ValueError(
+                f"`{name}` must be finite, not empty and of ordinary size, "
+                f"got {name}={fitting.short(value)}."
+            )
+    for name, value, hint in arguments:
+        is_list = isinstance(value, list | tuple) and fitting.wants_array(hint)
+        if is_list and isinstance(error, AttributeError | TypeError):
+            return TypeError(
+                f"`{name}` must be an array, got a {type(value).__name__}. "
+                f"Pass jax.numpy.asarray({name})."
+            )
+    if _came_from_the_user(error):
+        return None  # a function of the user's ran, and its error explains itself
+    for name, _, hint in arguments:
+        if fitting.wants_function(hint):
+            return TypeError(
+                f"`{name}` must be a function that takes and returns what is documented, but its "
+                f"use failed with {type(error).__name__}: {error}"
+            )
+    return None
+
+
+def _came_from_the_user(error: Exception) -> bool:
+    """Whether code that is neither ours nor installed was running when the error was raised."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(not name.startswith(_INSTALLED) for name in frames)
+
+
+def _arguments(
+    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Names, values and annotations of what was passed."""
+    if getattr(function, "__name__", "") in _AFTER_INIT:
+        instance = args[0]
+        hints = _hints(type(instance))
+        for field in dataclasses.fields(instance):
+            if hasattr(instance, field.name):
+                yield field.name, getattr(instance, field.name), hints.get(field.name, Any)
+        return
+    bound, hints = inspect.signature(function).bind(*args, **kwargs), _hints(function)
+    for name, value in bound.arguments.items():
+        kind, hint = bound.signature.parameters[name].kind, hints.get(name, Any)
+        if name in ("self", "cls"):
+            continue
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            yield from ((name, item, hint) for item in value)
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            yield from ((key, item, hint) for key, item in value.items())
+        else:
+            default = bound.signature.parameters[name].default
+            if value is not default:
+                yield name, value, hint
+
+
+@functools.cache
+def _hints(owner: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(owner)
+    except (NameError, TypeError):  # an annotation for type checkers alone
+        return dict(getattr(owner, "__annotations__", {}))

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Standard output and standard error of the command line, which may be closed, full or narrow.
+
+Standard output has the result: if it can not be written, that is an error of its own. Standard
+error has what accompanies it, and is written as well as can be. Neither fails for a character that
+the terminal lacks: that one is written as Python writes it in a string, such as `\u03bb`.
+"""
+
+import contextlib
+import errno
+import io
+import os
+import select
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from unlazy.core.errors import BrokenPipeOutputError, OutputError
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Inside, `sys.stdout` and `sys.stderr` raise an `OutputError` or nothing at all.
+
+    Streams without a file of the system, such as a test's or a notebook's, are left as they are.
+    """
+    before = sys.stdout, sys.stderr
+    sys.stdout = _guard(sys.stdout, 1, "standard output", needed=True)
+    sys.stderr = _guard(sys.stderr, 2, "standard error", needed=False)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OutputError):
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def check_output() -> None:
+    """Raise if standard output was closed from the start, before anything is computed for it."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if isinstance(raw, _Guarded) and raw.closed_from_start:
+        raise OutputError("standard output is closed. Send it to a file or to /dev/null.")
+
+
+def _guard(stream: Any, number: int, name: str, *, needed: bool) -> Any:
+    """The stream on top of a file that handles errors; itself where there is no such file."""
+    if stream is None:
+        _occupy(number)
+        raw = _Guarded(number, name, needed=needed, closed_from_start=True)
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace")
+    try:
+        number = stream.fileno()
+        stream.flush()
+    except (OSError, ValueError):
+        return stream
+    raw = _Guarded(number, name, needed=needed)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        stream.encoding,
+        "backslashreplace",
+        line_buffering=getattr(stream, "line_buffering", False),
+        write_through=getattr(stream, "write_through", False),
+    )
+
+
+def _occupy(number: int) -> None:
+    """Open a closed standard stream: the next file opened, a result's, would get its number."""
+    try:
+        os.fstat(number)
+    except OSError:
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+
+
+class _Guarded(io.FileIO):
+    """A file that reports its first error, if it is `needed`, and afterwards takes everything."""
+
+    def __init__(
+        self, number: int, name: str, *, needed: bool, closed_from_start: bool = False
+    ) -> None:
+        super().__init__(number, "w", closefd=False)
+        self.what, self.needed, self.closed_from_start = name, needed, closed_from_start
+        self.failed = closed_from_start
+
+    def write(self, data: Any, /) -> int:
+        """Write some of it, wait where the file would have us ask again; raise at most once."""
+        while not self.failed:
+            try:
+                written = super().write(data)
+            except OSError as error:
+                self.failed = True  # what is still in the buffers goes nowhere
+                self._raise(error)
+            else:
+                if written is not None:
+                    return written
+                select.select([], [self.fileno()], [])
+        return memoryview(data).nbytes
+
+    def _raise(self, error: OSError) -> None:
+        if error.errno == errno.EPIPE:
+            raise BrokenPipeOutputError(f"the reader of {self.what} went away.") from None
+        if self.needed:
+            reason = error.strerror or type(error).__name__
+            raise OutputError(
+                f"cannot write to {self.what}: {reason[:1].lower()}{reason[1:]}."
+            ) from None

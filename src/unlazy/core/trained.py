@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which parameters are trained: one meaning of `trained` for every function that takes it."""
+
+import operator
+from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from unlazy.core.checks import check_name
+from unlazy.core.entries import entry
+
+TrainedName = Literal["hidden", "weights", "last", "all"]
+TRAINED: tuple[str, ...] = get_args(TrainedName)
+
+
+@runtime_checkable
+class PathFilter(Protocol):
+    """Says whether the parameter at a path, such as `layers/0/weight`, is trained."""
+
+    def __call__(self, path: str, /) -> bool:
+        """Whether that parameter is trained."""
+        ...
+
+
+Trained = str | PathFilter | PyTree[bool] | None
+"""None for all, a name for our learners, booleans as a prefix of `params`, or a function of a path.
+
+What it chooses and is no floating-point array is not trained.
+"""
+
+
+@runtime_checkable
+class LayeredParams(Protocol):
+    """Parameters of a learner, which know their last layer."""
+
+    def is_last(self) -> "LayeredParams":
+        """The same structure with True at the leaves of the last layer, False elsewhere."""
+        ...
+
+
+@runtime_checkable
+class BiasedParams(Protocol):
+    """Parameters of a learner with biases, which know their hidden weights."""
+
+    def is_weight(self) -> "BiasedParams":
+        """The same structure with True at the hidden weights, False elsewhere."""
+        ...
+
+
+P = TypeVar("P")
+_OF_NUMPY = np.ndarray | np.floating
+
+
+@entry
+def partition(params: P, trained: Trained) -> tuple[P, P]:
+    """Split `params` into those to train and the frozen rest.
+
+    Both have the structure of `params`, with None where a leaf is in the other part, so that each
+    is a pytree of its own: differentiate with respect to the first, and put them together again
+    with `combine`. Every function with an argument `trained` reads it as this one does.
+
+    Args:
+        params: any pytree. NumPy arrays become JAX arrays, and so do numbers outside of Equinox
+            modules, where they are settings; integers, keys and functions are never trained.
+        trained: None or "all": everything, a weight that is used twice with the gradient of both
+            uses. For the learners of `unlazy.nets` "hidden": all but the last layer, biases
+            included (AR, RN); "weights": the hidden weights without their biases (LG), the same for
+            a learner that has none; "last": the output weights. For any `params` booleans, in their
+            structure or a prefix of it; or a function of a leaf's path, such as
+            `lambda path: path.endswith("/weight")`.
+
+    Raises:
+        ValueError: nothing is trained, or `trained` does not fit `params`; "last" for a `ResNet3`
+            in bottleneck form, whose output weights are also in the hidden layers.
+        UnknownNameError: `trained` is not a known name.
+
+    Example:
+        >>> from unlazy.nets import TwoLayer
+        >>> params = TwoLayer(inputs=3, width=4).init(key=jax.random.key(0))
+        >>> trainable, frozen = partition(params, "hidden")
+        >>> print(trainable.a, frozen.W, combine(trainable, frozen).W.shape)
+        None None (4, 3)
+    """
+    chosen = jax.tree.map(operator.and_, _chosen(params, trained), _can_be_trained(params))
+    arrays = jax.tree.map(lambda yes, leaf: jnp.asarray(leaf) if yes else leaf, chosen, params)
+    chosen = jax.tree.map(lambda yes, leaf: yes and eqx.is_inexact_array(leaf), chosen, arrays)
+    if not any(jax.tree.leaves(chosen)):
+        raise ValueError(
+            "`trained` must choose at least one floating-point array of `params`, "
+            f"got trained={trained!r}, which chooses none. Leaves: {_some_words(params)}."
+        )
+    trainable, frozen = eqx.partition(arrays, chosen)
+    _check_real(trainable)
+    return trainable, frozen
+
+
+@entry
+def combine(trainable: P, frozen: P) -> P:
+    """Put the two parts of `partition` together again.
+
+    Raises:
+        ValueError: they are not the parts of one set of parameters.
+    """
+    try:
+        return eqx.combine(trainable, frozen)
+    except ValueError as error:
+        raise ValueError(
+            "`trainable` and `frozen` must be the two parts of one set of parameters, got "
+            f"{type(trainable).__name__} and {type(frozen).__name__} of different structure."
+        ) from error
+
+
+def _can_be_trained(params: PyTree) -> PyTree:
+    """True at arrays and floats; of a module at its arrays alone, since its floats are settings."""
+
+    def of(node: Any) -> PyTree:
+        if isinstance(node, eqx.Module):  # the share of a dropout, the start of a maximum
+            return jax.tree.map(lambda leaf: isinstance(leaf, Array | _OF_NUMPY), node)
+        return isinstance(node, Array | float | _OF_NUMPY)
+
+    return jax.tree.map(of, params, is_leaf=lambda node: isinstance(node, eqx.Module))
+
+
+def _chosen(params: PyTree, trained: Trained) -> PyTree:
+    """A boolean for each leaf."""
+    if trained is None or (isinstance(trained, str) and trained == "all"):
+        return jax.tree.map(lambda _: True, params)
+    if isinstance(trained, str):
+        return _by_name(params, trained)
+    if _is_mask(trained):
+        return _by_mask(params, trained)
+    if callable(trained):
+        return jax.tree_util.tree_map_with_path(lambda path, _: bool(trained(_word(path))), params)
+    raise ValueError(
+        "`trained` must be None, a name, booleans in the structure of `params` or a function "
+        f"of a leaf's path, got trained={trained!r}."
+    )
+
+
+def _by_name(params: PyTree, trained: str) -> PyTree:
+    check_name(trained, TRAINED, "trained")
+    if not isinstance(params, LayeredParams):
+        raise ValueError(
+            f"`trained` must be None or a filter for these `params`, got trained={trained!r}. The "
+            "names are for the learners of unlazy.nets; give booleans or a function of the path."
+        )
+    if trained == "weights" and isinstance(params, BiasedParams):
+        return params.is_weight()
+    if trained == "last" and getattr(params, "last_is_shared", False):
+        raise ValueError(
+            "`trained` must be another for a network whose output weights are used twice, got "
+            "trained='last'. Train the linear model net.last_layer(params), from params.A on."
+        )
+    return jax.tree.map(lambda last: last == (trained == "last"), params.is_last())
+
+
+def _is_mask(trained: Any) -> bool:
+    leaves = jax.tree.leaves(trained)
+    return bool(leaves) and all(isinstance(leaf, bool | np.bool_) for leaf in leaves)
+
+
+def _by_mask(params: PyTree, mask: PyTree) -> PyTree:
+    try:
+        return jax.tree.map(lambda yes, part: jax.tree.map(lambda _: bool(yes), part), mask, params)
+    except ValueError as error:
+        raise ValueError(
+            "`trained` must be booleans in the structure of `params`, "
+            f"got another structure: {error}"
+        ) from error
+
+
+def _check_real(arrays: PyTree) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(arrays):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ValueError(
+                f"`params` must be real where they are trained, got dtype {leaf.dtype} at "
+                f"{_word(path)}. Give real and imaginary parts as two arrays."
+            )
+
+
+def _word(path: tuple) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def _some_words(params: PyTree) -> str:
+    words = [_word(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")

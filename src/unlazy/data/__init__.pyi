@@ -1,0 +1,16 @@
+from unlazy.data.composed_products import ComposedProduct as ComposedProduct
+from unlazy.data.fingerprints import fingerprint as fingerprint
+from unlazy.data.inputs import corners as corners
+from unlazy.data.inputs import cube as cube
+from unlazy.data.inputs import sphere as sphere
+from unlazy.data.labels import corrupt_labels as corrupt_labels
+from unlazy.data.labels import random_labels as random_labels
+from unlazy.data.loading import load as load
+from unlazy.data.low_plus_sparse import LowPlusSparse as LowPlusSparse
+from unlazy.data.parities import ComposedParities as ComposedParities
+from unlazy.data.sources import available as available
+from unlazy.data.sources import where as where
+from unlazy.data.tables import read_table as read_table
+from unlazy.data.targets import Target as Target
+from unlazy.data.targets import target as target
+from unlazy.data.task import Task as Task

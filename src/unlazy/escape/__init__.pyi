@@ -1,0 +1,15 @@
+from unlazy.escape.good_directions.geometry import Directions as Directions
+from unlazy.escape.good_directions.geometry import directions as directions
+from unlazy.escape.good_directions.model_penalty import DirectionPenalty as DirectionPenalty
+from unlazy.escape.good_directions.model_penalty import direction_penalty as direction_penalty
+from unlazy.escape.moments import Discrete as Discrete
+from unlazy.escape.moments import MatchedMoments as MatchedMoments
+from unlazy.escape.moments import matched_moments as matched_moments
+from unlazy.escape.norms import norm_2p as norm_2p
+from unlazy.escape.penalty import regularizer as regularizer
+from unlazy.escape.predictors import mean_output as mean_output
+from unlazy.escape.predictors import quadratic_output as quadratic_output
+from unlazy.escape.predictors import signed_output as signed_output
+from unlazy.escape.risk import RandomizedRisk as RandomizedRisk
+from unlazy.escape.signs import flip as flip
+from unlazy.escape.signs import random_signs as random_signs

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which polynomial degrees a label vector is made of, and which of them cost the kernel most."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int
+
+from unlazy.core.checks import check_count, check_inputs, check_labels, check_unit_rows
+from unlazy.core.entries import entry
+from unlazy.kernels import relu_gram
+from unlazy.labels.energies import label_energy
+from unlazy.linalg import eigh
+
+_RANK_TOLERANCE = 1e-9  # of the largest eigenvalue: below it a direction is rounding
+
+
+class DegreeSpectrum(eqx.Module):
+    """The parts of a label vector by degree 0, 1, ... and, as the last entry, all the rest.
+
+    The parts are orthogonal and add up to the labels.
+    """
+
+    parts: Float64[np.ndarray, "n q"]
+    shares: Float64[np.ndarray, " q"]  # of the squared norm; they sum to one
+    random_shares: Float64[np.ndarray, " q"]  # what random labels have in the mean
+    dimensions: Int[np.ndarray, " q"]  # of the spaces projected on; they sum to n
+    energies: Float64[np.ndarray, " q"]  # y_k^T H^-1 y_k of each part under H-infinity
+
+    @property
+    def hidden_share(self) -> float:
+        """Share of the odd degrees from 3 on, to which the kernel is blind: the tell-tale."""
+        return float(self.shares[3:-1:2].sum())
+
+
+@entry
+def degree_spectrum(
+    x: Float[Array | np.ndarray, "n d"], y: Float[Array | np.ndarray, " n"], *, degree: int = 6
+) -> DegreeSpectrum:
+    r"""Split labels by polynomial degree: which degrees there are, and which make them expensive.
+
+    $$y = \sum_{k=0}^{q} y_k + y_{>q}, \qquad y_k = (Q_k - Q_{k-1})\, y$$
+
+    with $Q_k$ the orthogonal projection on the values at the samples of all polynomials of degree
+    at most k on the sphere; the step from $Q_{k-1}$ to $Q_k$ is made with the Gegenbauer kernel of
+    degree k, the reproducing kernel of the spherical harmonics. So $y_k$ is what polynomials of
+    degree k explain that lower ones do not; a polynomial of degree at most q leaves no rest.
+
+    A part that weighs little may cost much: `energies` holds $y_k^\top H^{-1} y_k$ of each, and
+    $\sqrt M \le \sum_k \sqrt{M_k}$. Odd degrees from 3 on, `hidden_share`, are those that the
+    kernel does not see: labels with such a part have an energy that grows with n. Appending a
+    constant coordinate to the inputs before normalising restores them.
+
+    Each space explains a little of anything, noise and higher degrees too, in proportion to its
+    dimension: compare `shares` with `random_shares`. Once as many polynomials as samples are at
+    hand everything is explained; in high dimension that happens at degree 2.
+
+    Source: AR-115, beside arXiv:1901.08584 section 6.
+
+    Args:
+        x: inputs of unit norm, at least two columns.
+        y: labels.
+        degree: the highest to tell apart. Each costs an eigendecomposition, about 9 n^3
+            operations, until all of the n dimensions are used.
+
+    Raises:
+        ValueError: rows of `x` are not of unit norm, or a shape does not fit.
+
+    Warns:
+        UnlazyWarning: a part cannot be interpolated, because of duplicate rows; its energy is
+            `inf`.
+
+    Example:
+        >>> t = np.linspace(0, 6, 50)
+        >>> circle = np.stack([np.cos(t), np.sin(t)], axis=1)
+        >>> spectrum = degree_spectrum(circle, circle[:, 0] ** 2, degree=3)
+        >>> print(np.round(spectrum.shares.sum(), 6), spectrum.dimensions)
+        1.0 [ 1  2  2  2 43]
+    """
+    check_inputs(x)
+    check_unit_rows(x)
+    check_count(degree, "degree", most=max(len(x), 100))  # n directions in all
+    check_labels(y, x.shape[0])
+    if x.shape[1] < 2:
+        raise ValueError(f"`x` must have at least 2 columns, got x.shape={x.shape}.")
+    labels = np.asarray(y, np.float64)
+    bases = _bases(np.asarray(x, np.float64), degree)
+    parts = np.stack([Q @ (Q.T @ labels) for Q in bases], axis=1)
+    parts = np.concatenate([parts, (labels - parts.sum(axis=1))[:, None]], axis=1)
+    used = np.array([Q.shape[1] for Q in bases])
+    dimensions = np.append(used, len(labels) - used.sum())
+    parts[:, dimensions == 0] = 0.0  # what is left there is rounding
+    weights = np.sum(parts**2, axis=0)
+    H = relu_gram(x)
+    return DegreeSpectrum(
+        parts=parts,
+        shares=weights / (weights.sum() or 1.0),
+        random_shares=dimensions / len(labels),
+        dimensions=dimensions,
+        energies=np.array([label_energy(H, part) for part in parts.T]),
+    )
+
+
+def _bases(x: Float64[np.ndarray, "n d"], degree: int) -> list[np.ndarray]:
+    """Orthonormal bases of what each degree adds to the ones below."""
+    n, d = x.shape
+    with jax.enable_x64(True):
+        rows = jnp.asarray(x)
+        K = np.clip(
+            np.asarray(jnp.matmul(rows, rows.T, precision=jax.lax.Precision.HIGHEST)), -1, 1
+        )
+    before, kernel = np.ones((n, n)), K
+    bases, span = [], np.zeros((n, 0))
+    for k in range(degree + 1):
+        bases.append(_new_directions(before, span))
+        span = np.concatenate([span, bases[-1]], axis=1)
+        # Gegenbauer polynomials, normalised to 1 at 1: the recurrence gives degree k + 2.
+        after = ((2 * k + d) * K * kernel - (k + 1) * before) / (k + d - 1)
+        before, kernel = kernel, after
+    return bases
+
+
+def _new_directions(kernel: Float64[np.ndarray, "n n"], span: Float64[np.ndarray, "n q"]):
+    """An orthonormal basis of the kernel's range, less `span`."""
+    n, q = span.shape
+    if q == n:
+        return np.zeros((n, 0))
+    # Twice is enough: one projection leaves a rounding error in the span.
+    for _ in range(2):
+        kernel = kernel - span @ (span.T @ kernel)
+        kernel = kernel - (kernel @ span) @ span.T
+    eigen = eigh((kernel + kernel.T) / 2)
+    keep = eigen.values > _RANK_TOLERANCE * n
+    return np.asarray(eigen.vectors)[:, keep][:, : n - q]

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each sample costs: the label energy that leaving it out would save."""
+
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int
+
+from unlazy.core.checks import as_array, check_count, check_gram, check_labels
+from unlazy.core.entries import entry
+from unlazy.core.errors import UnlazyWarning
+from unlazy.labels.energies import label_energy, null_tolerance
+from unlazy.linalg import CholeskyFactor, cholesky, eigh
+
+
+class LeaveOneOut(eqx.Module):
+    """The label energy, and what each sample adds to it."""
+
+    energy: float
+    costs: Float64[np.ndarray, " n"]  # decrease of the energy when the row is left out
+    surprises: Float64[np.ndarray, "n *c"]  # label minus what the other rows predict for it
+
+    @entry
+    def most_expensive(self, count: int) -> Int[np.ndarray, " k"]:
+        """The `count` rows that cost most, the most expensive first; ties by row number."""
+        check_count(count, "count")
+        return np.argsort(-self.costs, kind="stable")[:count]
+
+
+@entry
+def leave_one_out(
+    H: Float[Array | np.ndarray, "n n"], y: Float[Array | np.ndarray, "n *c"]
+) -> LeaveOneOut:
+    r"""What each sample costs the kernel: a detector of wrong labels.
+
+    $$M - M_{-i} = \frac{\alpha_i^2}{(H^{-1})_{ii}}, \qquad
+    y_i - f_{-i}(x_i) = \frac{\alpha_i}{(H^{-1})_{ii}}, \qquad \alpha = H^{-1} y$$
+
+    exactly, with $M_{-i}$ the label energy and $f_{-i}$ the interpolant without row i; costs are
+    summed over the columns of `y`. One inverse serves all rows: about n^3 operations, once the
+    memory of `H` beside it.
+
+    A row that depends on others under the kernel (a duplicate with an equal label) costs nothing.
+    Rows whose labels are in conflict cost `inf`, as `label_energy` is `inf` with them; the costs
+    of the other rows are then those among themselves, without the rows in conflict.
+
+    Source: AR-114, beside arXiv:1901.08584 Theorem 5.1.
+
+    Raises:
+        ValueError: as `label_energy`.
+
+    Warns:
+        UnlazyWarning: labels are in conflict; the rows are named.
+
+    Example:
+        >>> result = leave_one_out(jnp.diag(jnp.array([4.0, 0.25])), jnp.array([1.0, -1.0]))
+        >>> print(result.energy, result.costs, result.most_expensive(1))
+        4.25 [0.25 4.  ] [1]
+    """
+    H, y = as_array(H, "H"), as_array(y, "y")
+    check_gram(H)
+    check_labels(y, H.shape[0])
+    labels = np.asarray(y, np.float64)
+    # The costs are those of any multiple of a row. Of unit norm, a small row does not look like a
+    # dependent one.
+    size = _sizes(H)
+    by_row = size.reshape(-1, *[1] * (labels.ndim - 1))
+    n = H.shape[0]
+    tolerance = null_tolerance(n, H.dtype, size=1.0, largest=float(n))  # of a unit diagonal
+    unit = _unit_diagonal(H, size)
+    factor = cholesky(unit)
+    if factor is not None and factor.smallest_eigenvalue() > tolerance:
+        alpha, diagonal = _inverse(factor, labels / by_row)
+        energy = float(np.sum(alpha * labels / by_row))
+        result = _result(energy, alpha, diagonal, np.zeros(n, bool))
+    else:
+        energy = label_energy(H, labels)  # warns of conflicts
+        result = _singular(np.asarray(unit), labels / by_row, energy, tolerance)
+    return LeaveOneOut(result.energy, result.costs, result.surprises * by_row)
+
+
+def _result(energy: float, alpha, diagonal, free) -> LeaveOneOut:
+    """From the solution and the diagonal of the inverse; rows that are `free` cost nothing."""
+    by_row = np.where(free, 1.0, diagonal).reshape(-1, *[1] * (alpha.ndim - 1))
+    surprises = np.where(free.reshape(by_row.shape), 0.0, alpha / by_row)
+    costs = np.sum((alpha * surprises).reshape(len(diagonal), -1), axis=1)
+    return LeaveOneOut(energy, np.maximum(costs, 0.0), surprises)
+
+
+def _inverse(factor: CholeskyFactor, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    with jax.enable_x64(True):
+        return np.asarray(factor.solve(y)), np.asarray(_inverse_diagonal(factor.L))
+
+
+@jax.jit
+def _inverse_diagonal(L: Float64[Array, "n n"]) -> Float64[Array, " n"]:
+    identity = jnp.eye(L.shape[0], dtype=L.dtype)
+    return jnp.sum(jsl.solve_triangular(L, identity, lower=True) ** 2, axis=0)
+
+
+def _sizes(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
+    """The norms of the rows under the kernel; 1 where one vanishes."""
+    with jax.enable_x64(True):
+        size = np.sqrt(np.maximum(np.asarray(jnp.diagonal(H), np.float64), 0))
+    return np.where(size > 0, size, 1.0)
+
+
+def _unit_diagonal(H: Float[Array | np.ndarray, "n n"], size: np.ndarray) -> Array:
+    with jax.enable_x64(True):
+        return jnp.asarray(H, jnp.float64) / size[:, None] / size[None, :]
+
+
+def _singular(
+    H: Float64[np.ndarray, "n n"], y: np.ndarray, energy: float, tolerance: float
+) -> LeaveOneOut:
+    """By the pseudo-inverse, which serves the rows that no null vector touches."""
+    eigen = eigh(H)
+    vectors, null = np.asarray(eigen.vectors), eigen.values <= tolerance
+    outside = vectors[:, null] @ (vectors[:, null].T @ y)
+    in_conflict = np.linalg.norm(outside.reshape(len(y), -1), axis=1) > 1e-7 * np.linalg.norm(y)
+    if np.isinf(energy) and in_conflict.any():
+        return _without(H, y, in_conflict)
+    inverse = np.where(null, 0.0, 1 / np.where(null, 1.0, eigen.values))
+    alpha = vectors @ (inverse.reshape(-1, *[1] * (y.ndim - 1)) * (vectors.T @ y))
+    diagonal = (vectors**2) @ inverse
+    # A row that a null vector touches is a combination of others: leaving it out saves nothing.
+    free = np.sum(vectors[:, null] ** 2, axis=1) > 1e-10
+    return _result(energy, alpha, diagonal, free)
+
+
+def _without(H: np.ndarray, y: np.ndarray, in_conflict: np.ndarray) -> LeaveOneOut:
+    costs = np.where(in_conflict, np.inf, 0.0)
+    surprises = np.where(in_conflict.reshape(-1, *[1] * (y.ndim - 1)), np.nan, y * 0.0)
+    keep = np.flatnonzero(~in_conflict)
+    if keep.size:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnlazyWarning)  # the conflict has been reported
+            rest = leave_one_out(H[np.ix_(keep, keep)], y[keep])
+        costs[keep], surprises[keep] = rest.costs, rest.surprises
+    return LeaveOneOut(float("inf"), costs, surprises)

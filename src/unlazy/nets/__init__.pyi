@@ -1,0 +1,11 @@
+from unlazy.core.trained import combine as combine
+from unlazy.core.trained import partition as partition
+from unlazy.nets.biased_two_layer import BiasedTwoLayer as BiasedTwoLayer
+from unlazy.nets.biased_two_layer import BiasedTwoLayerParams as BiasedTwoLayerParams
+from unlazy.nets.resnet3 import ResNet3 as ResNet3
+from unlazy.nets.resnet3 import ResNet3LastLayer as ResNet3LastLayer
+from unlazy.nets.resnet3 import ResNet3Params as ResNet3Params
+from unlazy.nets.three_layer import ThreeLayer as ThreeLayer
+from unlazy.nets.three_layer import ThreeLayerParams as ThreeLayerParams
+from unlazy.nets.two_layer import TwoLayer as TwoLayer
+from unlazy.nets.two_layer import TwoLayerParams as TwoLayerParams

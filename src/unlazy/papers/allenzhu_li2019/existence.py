@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lemmas E.1 and C.2: hidden weights with which a residual network is a residual concept."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float64
+
+from unlazy.core.checks import check_finite, check_inputs, check_positive
+from unlazy.core.entries import entry
+from unlazy.nets import ResNet3Params
+from unlazy.papers.allenzhu_li2019.biased_concepts import BiasedConcept
+from unlazy.papers.allenzhu_li2019.residual_concepts import ResidualConcept
+from unlazy.papers.allenzhu_li_liang2019.bounded_indicators import indicator_bias
+from unlazy.papers.allenzhu_li_liang2019.indicators import (
+    IndicatorFunction,
+    Truncation,
+    indicator_function,
+)
+from unlazy.papers.shared import PowerSeries
+from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares
+
+_ENTRIES = 2**24  # of the hidden layers held at a time
+
+
+class ResNetWeights(eqx.Module):
+    r"""A movement of the hidden layers with which the network is the target, up to its width.
+
+    `dparams` has W*, V* with their biases, and zeros for A: add it to the start with `jax.tree.map`
+    under `with jax.enable_x64(True)`. `base` and `composite` are the linear parts that the two
+    lemmas speak of, `outputs` those of the moved network. Without points they are empty and the
+    errors, root mean squares over points and outputs, nan. `bias` is the largest difference between
+    a function and the one that its truncated h builds, over the largest value of the function; it
+    is zero without truncation.
+    """
+
+    dparams: ResNet3Params
+    norms: tuple[float, float]  # Frobenius, of W* and of V*, biases included
+    longest: tuple[float, float]  # rows of W* and of V*
+    bias: tuple[float, float]  # what truncation makes of the functions of F and of G, at any width
+    base: Float64[np.ndarray, "n k"]  # A D_W0 W* (x, 1), near F
+    composite: Float64[np.ndarray, "n k"]  # A D_V0 V* (F(x), 1), near alpha G(F)
+    outputs: Float64[np.ndarray, "n k"]
+    base_error: float
+    composite_error: float
+    error: float  # of the outputs, against F + alpha G(F)
+    start: float  # root mean square of the outputs before the movement
+    flipped: float  # share of first-layer signs that the movement changes
+
+
+@entry
+def resnet_weights(
+    params0: ResNet3Params,
+    concept: ResidualConcept,
+    x: Inputs | None = None,
+    *,
+    sigma_w: int | float,
+    sigma_v: int | float,
+    truncation: Truncation = "none",
+) -> ResNetWeights:
+    r"""Movements W*, V* of a residual network that make it approximate a residual concept.
+
+    With biases as a last coordinate of the rows,
+
+    $$w^*_j = \sum_r A_{r,j} \sum_i a_{r,i}\, h^{(i)}\Big( \frac{\langle w^{(0)}_j, w_{1,i}\rangle}
+    {\sigma_w} \Big) w_{2,i}, \qquad A\, D_{W_0}(x)\, W^* x_a \to F(x)$$
+
+    where $h^{(i)}$ is the "centered" `indicator_function` of $\phi_i$; V* is the same for the
+    composite, times α, with $\sigma_v/\sqrt m$ for $\sigma_w$. Errors of the linear parts fall like
+    $m^{-1/2}$ while the Frobenius norms tend to constants. The network itself adds its initial
+    output, of size $\sigma_w$, and what flipped signs change, which grows as $\sigma_w$ falls.
+
+    Source: RN-71, arXiv:1905.10337 Lemmas E.1 and C.2, scaled for output weights of variance 1/m.
+
+    Args:
+        params0: the start, of `nets.ResNet3` in its bottleneck form with init="theory".
+        concept: the target.
+        x: points where errors are measured.
+        sigma_w: of the start's W and b1, the network's `sigma_w`.
+        sigma_v: of the start's V and b2, times $\sqrt m$: the network's `sigma_v`. Both are refused
+            where the mean squares of the start contradict them: of a start with that very scale
+            with probability 1e-9.
+        truncation: of `indicator_function`; "tight" tames the tails of high degrees.
+
+    Raises:
+        ValueError: shapes do not fit, an entry is not finite, `sigma_w` or `sigma_v` is not that of
+            `params0`, or its A has another variance than 1/m.
+
+    Example:
+        >>> import unlazy as ul
+        >>> net = ul.nets.ResNet3(4, 4096, 2)
+        >>> concept = ul.papers.allenzhu_li2019.parity_concept((0, 1), inputs=4, alpha=0.1)
+        >>> params = net.init(key=jax.random.key(0))
+        >>> x = ul.data.corners(4, scale=0.5)
+        >>> fit = resnet_weights(params, concept, x, sigma_w=net.sigma_w, sigma_v=net.sigma_v)
+        >>> print(fit.base_error < 0.1, fit.composite_error < 0.02)
+        True True
+    """
+    check_positive(sigma_w, "sigma_w")
+    check_positive(sigma_v, "sigma_v")
+    start = _checked(params0, concept)
+    _check_scales(start, float(sigma_w), float(sigma_v))
+    m = start.W.shape[0]
+    known = _indicators((*concept.base.functions, *concept.composite.functions), truncation)
+    dW = _movement(start.W / float(sigma_w), start.A, concept.base, known)
+    spread = float(sigma_v) / math.sqrt(m)
+    dV = concept.alpha * _movement(start.V / spread, start.A, concept.composite, known)
+    with jax.enable_x64(True):
+        dparams = ResNet3Params(
+            W=jnp.asarray(dW[:, :-1]),
+            b1=jnp.asarray(dW[:, -1]),
+            V=jnp.asarray(dV[:, :-1]),
+            b2=jnp.asarray(dV[:, -1]),
+            A=jnp.zeros(start.A.shape),
+        )
+    of_W, of_V = (np.linalg.norm(moved, axis=1) for moved in (dW, dV))
+    norms = float(np.linalg.norm(of_W)), float(np.linalg.norm(of_V))
+    longest = float(np.max(of_W)), float(np.max(of_V))
+    bias = _bias(concept.base, known), _bias(concept.composite, known)
+    return ResNetWeights(dparams, norms, longest, bias, *_measured(start, dW, dV, concept, x))
+
+
+class _Start(NamedTuple):
+    """The parameters with biases as a last column."""
+
+    W: Float64[np.ndarray, "m d1"]
+    V: Float64[np.ndarray, "m k1"]
+    A: Float64[np.ndarray, "k m"]
+
+
+class _Measured(NamedTuple):
+    base: Float64[np.ndarray, "n k"]
+    composite: Float64[np.ndarray, "n k"]
+    outputs: Float64[np.ndarray, "n k"]
+    base_error: float
+    composite_error: float
+    error: float
+    start: float
+    flipped: float
+
+
+def _checked(params0: ResNet3Params, concept: ResidualConcept) -> _Start:
+    k, d = concept.base.outputs, concept.base.inputs
+    m = params0.W.shape[0]
+    fits = params0.W.shape[1] == d and params0.A.shape[0] == k and params0.V.shape == (m, k)
+    if not fits or not params0.last_is_shared:
+        raise ValueError(
+            f"`params0` must be of a bottleneck network with {d} inputs and {k} outputs, as the "
+            f"concept, got W.shape={params0.W.shape}, V.shape={params0.V.shape} and "
+            f"A.shape={params0.A.shape}, last_is_shared={params0.last_is_shared}."
+        )
+    arrays = {
+        name: np.asarray(getattr(params0, name), np.float64) for name in ("W", "b1", "V", "b2", "A")
+    }
+    for name, value in arrays.items():
+        check_finite(value, f"params0.{name}")
+    W = np.concatenate([arrays["W"], arrays["b1"][:, None]], axis=1)
+    V = np.concatenate([arrays["V"], arrays["b2"][:, None]], axis=1)
+    return _Start(W, V, arrays["A"])
+
+
+def _check_scales(start: _Start, sigma_w: float, sigma_v: float) -> None:
+    m = start.A.shape[1]
+    advice = "Pass the {} of the network, which must have init='theory'."
+    for argument, sigma, rows, root in (
+        ("sigma_w", sigma_w, start.W, 1),
+        ("sigma_v", sigma_v, start.V, m),
+    ):
+        for part, of in ((rows[:, :-1], "weights"), (rows[:, -1], "biases")):
+            check_given_scale(
+                squares(part),
+                sigma,
+                argument,
+                of=f"the {of} of `params0` that it stands for",
+                advice=advice.format(argument),
+                root=root,
+            )
+    check_start_scale(
+        squares(start.A),
+        m**-0.5,
+        "params0.A",
+        formula="1/sqrt(m)",
+        advice="Pass a start of nets.ResNet3 with init='theory'.",
+    )
+
+
+def _indicators(
+    functions: Iterable[PowerSeries], truncation: Truncation
+) -> dict[PowerSeries, IndicatorFunction]:
+    return {
+        phi: indicator_function(phi, method="centered", truncation=truncation)
+        for phi in set(functions)
+    }
+
+
+def _bias(concept: BiasedConcept, known: dict[PowerSeries, IndicatorFunction]) -> float:
+    hs = [known[phi] for phi in set(concept.functions)]
+    return max((indicator_bias(h) for h in hs if np.isfinite(h.limits[1:]).any()), default=0.0)
+
+
+def _movement(
+    rows: Float64[np.ndarray, "m d1"],
+    A: Float64[np.ndarray, "k m"],
+    concept: BiasedConcept,
+    known: dict[PowerSeries, IndicatorFunction],
+) -> Float64[np.ndarray, "m d1"]:
+    """The sum of the formula, for rows of standard Gaussians."""
+    H = np.empty((len(rows), len(concept.functions)))
+    zero = np.zeros(len(rows))
+    for i, phi in enumerate(concept.functions):
+        H[:, i] = known[phi](rows @ concept.w1[i], zero)
+    return (A.T @ concept.a * H) @ concept.w2
+
+
+def _measured(
+    start: _Start, dW: np.ndarray, dV: np.ndarray, concept: ResidualConcept, x: Inputs | None
+) -> _Measured:
+    if x is None:
+        none = np.zeros((0, len(start.A)))
+        return _Measured(none, none, none, *([math.nan] * 5))
+    check_inputs(x, allow_zero_rows=True)
+    rows = np.asarray(x, np.float64)
+    F = np.asarray(concept.base(rows))
+    G = concept.alpha * np.asarray(concept.composite(F))
+    step = max(1, _ENTRIES // len(start.W))
+    parts = [
+        _at(start, dW, dV, rows[i : i + step], F[i : i + step]) for i in range(0, len(rows), step)
+    ]
+    base, composite, outputs, before, flips = (
+        np.concatenate(part) for part in zip(*parts, strict=True)
+    )
+    return _Measured(
+        *(base, composite, outputs),
+        *(_rms(base - F), _rms(composite - G), _rms(outputs - F - G), _rms(before)),
+        float(np.mean(flips)),
+    )
+
+
+def _at(start: _Start, dW: np.ndarray, dV: np.ndarray, x: np.ndarray, F: np.ndarray):
+    """Both linear parts, the outputs after and before, and the share of flips a point."""
+    xa, z = (np.concatenate([rows, np.ones((len(rows), 1))], axis=1) for rows in (x, F))
+    first, second = xa @ start.W.T, z @ start.V.T
+    moved = xa @ dW.T
+    base = ((first >= 0) * moved) @ start.A.T
+    composite = ((second >= 0) * (z @ dV.T)) @ start.A.T
+    flips = np.mean((first >= 0) != (first + moved >= 0), axis=1)
+    after = _outputs(first + moved, start.V + dV, start.A)
+    return base, composite, after, _outputs(first, start.V, start.A), flips
+
+
+def _outputs(first: np.ndarray, V: np.ndarray, A: np.ndarray) -> np.ndarray:
+    out1 = np.maximum(first, 0) @ A.T
+    z = np.concatenate([out1, np.ones((len(out1), 1))], axis=1)
+    return out1 + np.maximum(z @ V.T, 0) @ A.T
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the paper says of Figure 3, as numbers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float
+
+from unlazy.experiments import Claim, Results, with_record
+from unlazy.papers.allenzhu_li2019.figures.figure3.config import Config, Sweep
+from unlazy.papers.shared.grids.tuning import best_rows
+
+Errors = Float[np.ndarray, "betas seeds"]
+
+
+class Curves:
+    r"""Best test errors of a sweep by beta and seed, in units of $k\alpha^2$."""
+
+    def __init__(self, config: Config, sweep: Sweep, results: Results) -> None:
+        self.sweep = sweep
+        self._unit = sweep.task.target().base_risk
+        self._cells = [
+            result
+            for cell, result in results.items()
+            if cell.config == sweep and cell.seed < config.seeds
+        ]
+
+    def errors(self, *, by: str = "test") -> Errors:
+        """Of the network."""
+        columns = []
+        for result in self._cells:
+            table = result.table
+            for seed in np.unique(table["seed"]).tolist():
+                columns.append([self._best(table, beta, seed, by) for beta in self.sweep.betas])
+        return np.array(columns).T / self._unit
+
+    def kernel(self) -> Errors:
+        """Of the best kernel of infinite width."""
+        return np.concatenate([r.arrays["kernel"] for r in self._cells], axis=1) / self._unit
+
+    def _best(self, table: dict[str, np.ndarray], beta: float, seed: int, by: str) -> float:
+        rows = (table["beta"] == beta) & (table["seed"] == seed)
+        mine = {name: column[rows] for name, column in table.items()}
+        best = best_rows(mine, by)
+        return float(mine["test"][best[seed]]) if best else np.inf
+
+
+def claims(config: Config, results: Results) -> list[Claim]:
+    listed: list[Claim] = []
+    for sweep in config.sweeps:
+        if config.orders:
+            listed += _sweep(config, Curves(config, sweep, results))
+    return with_record(listed, config.refuted)
+
+
+def _sweep(config: Config, curves: Curves) -> Iterator[Claim]:
+    sweep, errors = curves.sweep, curves.errors()
+    betas, alpha = np.array(sweep.betas), sweep.task.alpha
+    below, above = betas < alpha - 1e-9, betas >= alpha - 1e-9
+    note = "means by beta: " + ", ".join(
+        f"{beta:g}: {mean:.3g}" for beta, mean in zip(betas, errors.mean(axis=1), strict=True)
+    )
+    name = f"RN-66/{sweep.method}"
+    yield Claim(
+        f"{name}-above",
+        f"{sweep.method} learns the composite where beta >= alpha: largest error over k alpha^2",
+        float(np.max(errors[above])),
+        "<",
+        config.margin,
+        note=note,
+    )
+    clearly = betas > 1.2 * alpha
+    yield Claim(
+        f"{name}-clearly-above",
+        f"{sweep.method} learns it where beta > 1.2 alpha: largest error over k alpha^2",
+        float(np.max(errors[clearly])),
+        "<",
+        config.margin,
+    )
+    yield Claim(
+        f"{name}-below",
+        f"{sweep.method} does not where beta < alpha: smallest error over k alpha^2",
+        float(np.min(errors[below])),
+        ">",
+        0.9,
+        note="by its best lane; predicting zero would be at 1 + (beta/alpha)^2",
+    )
+    means = errors.mean(axis=1)
+    yield Claim(
+        f"{name}-jump",
+        "The error jumps at beta = alpha: that of the last beta below over that at alpha",
+        float(means[below][-1] / means[above][0]),
+        ">",
+        3.0,
+        note=f"between beta = {betas[below][-1]:g} and {betas[above][0]:g}",
+    )
+    place = int(np.argmax(means[:-1] / means[1:]))
+    yield Claim(
+        f"{name}-place",
+        "The largest drop from one beta to the next is near alpha: its middle, over alpha",
+        float((betas[place] + betas[place + 1]) / (2 * alpha)),
+        "in",
+        (2 / 3, 4 / 3),
+        note=f"by a factor of {means[place] / means[place + 1]:.3g} between beta = "
+        f"{betas[place]:g} and {betas[place + 1]:g}",
+    )
+    yield Claim(
+        f"{name}-kernel",
+        "The kernel of infinite width learns it for no beta: smallest error over k alpha^2",
+        float(np.min(curves.kernel())),
+        ">",
+        0.9,
+    )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How Figure 3 is drawn, from the stored tables."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.core.drawing import COLORS
+from unlazy.experiments import Results
+from unlazy.papers.allenzhu_li2019.figures.figure3.claims import Curves
+from unlazy.papers.allenzhu_li2019.figures.figure3.config import Config
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
+def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
+    from matplotlib.figure import Figure
+
+    fig = Figure(figsize=(5.2, 3.6))
+    ax = fig.subplots()
+    for place, sweep in enumerate(config.sweeps):
+        curves, color = Curves(config, sweep, results), COLORS[place]
+        errors, said = curves.errors(), f"N = {sweep.task.n}, m = {sweep.width}"
+        label = f"{sweep.method}, {said}"
+        ax.plot(
+            sweep.betas, errors.mean(axis=1), color=color, marker="os"[place], ls="-", label=label
+        )
+        low, high = errors.min(axis=1), errors.max(axis=1)
+        ax.fill_between(sweep.betas, low, high, color=color, alpha=0.18, lw=0)
+        ax.plot(
+            sweep.betas,
+            curves.kernel().mean(axis=1),
+            color=color,
+            marker="^",
+            mfc="white",
+            ls=":",
+            lw=1.2,
+            label=f"kernel of infinite width, N = {sweep.task.n}",
+        )
+    alpha = config.sweeps[0].task.alpha
+    ax.axhline(1, color="black", ls="--", lw=1.1, label=r"predicting $\beta F$")
+    ax.axvline(alpha, color="gray", ls=(0, (1, 3)), lw=1)
+    ax.annotate(
+        r"$\beta = \alpha$",
+        (alpha, 0.02),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 2),
+        textcoords="offset points",
+        color="gray",
+    )
+    ax.set(xlabel=r"size $\beta$ of the base signal", yscale="log")
+    ax.set_ylabel(r"test error $/\ k\alpha^2$")
+    ax.set_xlim(-0.02, 0.02 + max(config.sweeps[0].betas))
+    ax.legend(loc="best", fontsize=8)
+    task, epochs = config.sweeps[0].task, config.sweeps[0].epochs
+    ax.set_title(
+        rf"$y = \beta F + {task.alpha:g}\,G(F)$, d = {task.inputs}, {epochs} epochs, "
+        f"{config.seeds} seeds"
+    )
+    return fig

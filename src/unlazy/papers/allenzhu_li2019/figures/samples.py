@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data and the networks of Figures 2 and 3, each from a seed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from unlazy import data
+from unlazy.data import ComposedParities
+from unlazy.nets import BiasedTwoLayer, ResNet3, ThreeLayer
+from unlazy.papers.shared.grids.host import on_host
+from unlazy.papers.shared.grids.learner import Keys, Samples, Split, initial, keys_of
+from unlazy.papers.shared.settings import reproducible
+
+_POOL = 8192  # training sets of all sizes up to this one are cut from one draw
+
+Network = BiasedTwoLayer | ThreeLayer | ResNet3
+
+
+@dataclass(frozen=True)
+class Task:
+    """How many samples of the benchmark there are to train on, to choose by and to measure on."""
+
+    n: int
+    inputs: int = 30
+    alpha: float = 0.3
+    n_validation: int = 1000
+    n_test: int = 10_000
+
+    def target(self, beta: float = 1.0) -> ComposedParities:
+        r"""$y = \beta F + \alpha G(F)$ on $\{\pm 1\}^d$, of d/2 outputs."""
+        found = data.target("parities-of-parities", inputs=self.inputs, alpha=self.alpha, beta=beta)
+        assert isinstance(found, ComposedParities)
+        return found
+
+
+def keys(seed: int) -> Keys:
+    """The keys of a seed of this paper."""
+    return keys_of(1905, seed)
+
+
+def draw(task: Task, *, seed: int, beta: float = 1.0) -> Split:
+    """The sets of a seed, in float32; the smaller of two training sets is part of the larger.
+
+    Source: RN-60, arXiv:1905.10337 section 8. The validation set is ours, fresh samples that cost
+    the training set none.
+    """
+    with reproducible(), on_host():
+        f, key = task.target(beta), keys(seed)
+
+        def samples(count: int, key: PRNGKeyArray, pool: int = 1) -> Samples:
+            x = data.cube(max(count, pool), task.inputs, key=key)[:count]
+            return Samples(x, jax.numpy.asarray(f(x)))
+
+        return Split(
+            samples(task.n, key.train, _POOL),
+            samples(task.n_validation, key.validation),
+            samples(task.n_test, key.test),
+        )
+
+
+def network(layers: str, task: Task, width: int) -> Network:
+    """The network "2layer", "3layer" or "3resnet", every entry of it from N(0, 1/m).
+
+    Source: RN-6 and RN-7, arXiv:1905.10337 section 8.
+    """
+    d, k = task.inputs, task.target().outputs
+    if layers == "3resnet":
+        return ResNet3(d, width, k, init="experiment")
+    if layers == "3layer":
+        return ThreeLayer(d, width, k, init="experiment")
+    return BiasedTwoLayer(d, width, k, init="experiment")
+
+
+def start(net: Network, seed: int) -> Any:
+    """The initial parameters of a seed."""
+    return initial(net, keys(seed).init)

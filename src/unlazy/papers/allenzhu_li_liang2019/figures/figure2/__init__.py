@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figure 2: a three-layer network learns a composed target that no kernel and no two layers do.
+
+The target is (tanh 8x_1 + tanh 8x_2 + tanh 8x_3 - 2)^2 tanh 8x_4.
+Left: the test error against the width at 1000 samples, right: against the number of samples, for
+two- and three-layer networks whose hidden weights are trained, for their linearisations (NTK), and
+for training the last layer alone. The kernels are trained by SGD, as in the paper, and solved
+exactly besides.
+
+Source: LG-52, arXiv:1811.04918 Figure 2. The sizes, grids and the exact solutions are ours.
+"""
+
+from unlazy.experiments import Experiment
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.claims import claims
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import (
+    NAMES,
+    VERSION,
+    cells,
+    notes,
+)
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.plot import plot
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.presets import presets
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.run import run
+
+_TARGET = "composed-tanhs"
+# Claims of the paper that our runs do not bear out.
+_REFUTED = ("hidden", "kernels", "kernels-exact")
+
+EXPERIMENT = Experiment(
+    name=NAMES[_TARGET],
+    title="Three layers against two and against kernels on a composed target, T2",
+    version=VERSION,
+    presets=presets(_TARGET, refuted_quick=_REFUTED, refuted_paper=_REFUTED),
+    cells=cells,
+    run=run,
+    claims=claims,
+    plot=plot,
+    notes=notes,
+)

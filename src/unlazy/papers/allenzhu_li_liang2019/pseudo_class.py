@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact Rademacher complexity of pseudo networks, and the movements that attain it."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float64, PRNGKeyArray, Shaped
+
+from unlazy.core.checks import as_array, check_count, check_finite, check_key, check_positive
+from unlazy.core.entries import entry
+from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
+from unlazy.nets.checking import check_kind
+from unlazy.papers.shared.patterns import Inputs, check_network
+from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+_ENTRIES = 2**23  # held at a time in the batch of first-layer neurons
+
+
+class TwoLayerSupremum(eqx.Module):
+    """The largest correlation of a two-layer pseudo network with given signs, and its maximiser."""
+
+    value: float
+    dW: Float64[Array, "m d"]
+
+
+class ThreeLayerSupremum(eqx.Module):
+    """The largest correlation of a three-layer pseudo network with given signs, and where it is."""
+
+    value: float
+    dW: Float64[Array, "m1 d"]
+    dV: Float64[Array, "m2 m1"]
+
+
+@entry
+def rademacher_pseudo_two_layer_supremum(
+    params0: BiasedTwoLayerParams,
+    x: Inputs,
+    signs: Shaped[Array | np.ndarray, " n"],
+    *,
+    tau: int | float,
+) -> TwoLayerSupremum:
+    r"""How well a two-layer pseudo network can follow given signs, with the movement that does it.
+
+    $$\sup_{\|W'\|_{2,\infty} \le \tau} \frac1n \sum_j \xi_j\, g^{(b)}(x_j; W') =
+    \frac\tau n \sum_i |a_i| \Big\| \sum_j \xi_j D_i(x_j)\, x_j \Big\|_2$$
+
+    with $D_i(x) = 1[\langle w_i, x\rangle + b_i \ge 0]$ at `params0`; attained by rows of length
+    $\tau$ along these sums. Exact.
+
+    Source: LG-20, beside arXiv:1811.04918 Lemma B.5.
+
+    Args:
+        params0: where the signs of the neurons are taken; one output.
+        x: inputs.
+        signs: $\xi$, one a sample; any finite numbers.
+        tau: the largest movement of a row.
+
+    Returns:
+        The value and its maximiser in float64. With x64 off JAX would round it in the next
+        operation: work on `np.asarray(result.dW)`.
+
+    Raises:
+        TypeError: `params0` are of another network.
+        ValueError: shapes do not fit, an entry is not finite, or `tau` is not positive.
+
+    Example:
+        >>> params = BiasedTwoLayerParams(W=jnp.eye(2), b=jnp.zeros(2), a=jnp.array([1.0, -2.0]))
+        >>> best = rademacher_pseudo_two_layer_supremum(params, jnp.eye(2), jnp.ones(2), tau=1.0)
+        >>> print(round(best.value, 6))  # every neuron is active: zeros count
+        2.12132
+    """
+    check_positive(tau, "tau")
+    data = _two_layer(params0, x)
+    xi = _as_signs(signs, len(data.x))
+    sums = _sums(data.D, data.x, xi)
+    lengths = np.linalg.norm(sums, axis=1)
+    unit = sums / np.where(lengths > 0, lengths, 1.0)[:, None]
+    with jax.enable_x64(True):
+        dW = jnp.asarray(float(tau) * np.sign(data.a)[:, None] * unit)
+    return TwoLayerSupremum(float(tau) / len(xi) * float(np.abs(data.a) @ lengths), dW)
+
+
+@entry
+def rademacher_pseudo_two_layer(
+    params0: BiasedTwoLayerParams,
+    x: Inputs,
+    *,
+    tau: int | float,
+    draws: int = 20,
+    key: PRNGKeyArray,
+) -> RademacherEstimate:
+    r"""Rademacher complexity of two-layer pseudo networks with rows that move by at most $\tau$.
+
+    $$\mathcal R = \mathbb E_\xi \frac\tau n \sum_i |a_i| \Big\| \sum_j \xi_j D_i(x_j)\, x_j
+    \Big\|_2$$
+
+    exact up to the sampling of the signs.
+
+    Source: LG-20 and LG-39, beside arXiv:1811.04918 Lemma B.5.
+
+    Args:
+        params0: where the signs of the neurons are taken; one output.
+        x: inputs.
+        tau: the largest movement of a row.
+        draws: sign vectors to average over.
+        key: for the signs.
+
+    Raises:
+        ValueError: as for `rademacher_pseudo_two_layer_supremum`; `draws` is below 2.
+
+    Example:
+        >>> params = BiasedTwoLayerParams(W=jnp.eye(2), b=jnp.zeros(2), a=jnp.ones(2))
+        >>> value = rademacher_pseudo_two_layer(params, jnp.eye(2), tau=1.0, key=jr.key(0)).value
+        >>> print(round(value, 6))
+        1.414214
+    """
+    check_positive(tau, "tau")
+    data, xis = _two_layer(params0, x), _draw_signs(x, draws, key)
+    lengths = [np.linalg.norm(_sums(data.D, data.x, xi), axis=1) for xi in xis]
+    return estimate(float(tau) / len(data.x) * np.array([np.abs(data.a) @ l for l in lengths]))
+
+
+@entry
+def rademacher_pseudo_three_layer_supremum(
+    params0: ThreeLayerParams,
+    x: Inputs,
+    signs: Shaped[Array | np.ndarray, " n"],
+    *,
+    tau_w: int | float,
+    tau_v: int | float,
+) -> ThreeLayerSupremum:
+    r"""How well a three-layer pseudo network can follow given signs, with the movement for it.
+
+    $$\sup \frac1n \sum_j \xi_j\, g^{(b,b)}(x_j; W', V') = \frac{\tau_w \tau_v}{n}
+    \Big( \sum_q s_q^4 \Big)^{1/4}, \qquad
+    s_q = \Big\| \sum_j \xi_j D_w(x_j)_q\, x_j\, (a \circ D_v(x_j))^\top \Big\|_{\mathrm{op}}$$
+
+    over $\|W'\|_{2,4} \le \tau_w$ and $\|V'\|_F \le \tau_v$; attained by rows
+    $w_q = \tau_w s_q u_q/\|s\|_4$ along the left singular vectors, and columns of $V'$ along the
+    right ones, of lengths $\tau_v s_q^2/\|s\|_4^2$. The matrices are never formed: $s_q^2$ is an
+    eigenvalue of a (d, d) matrix. Exact.
+
+    Source: LG-20, beside arXiv:1811.04918 Lemma 6.12.
+
+    Args:
+        params0: where the signs of the neurons are taken; one output.
+        x: inputs.
+        signs: $\xi$, one a sample; any finite numbers.
+        tau_w: radius of W' in the 2,4 norm.
+        tau_v: radius of V' in the Frobenius norm.
+
+    Returns:
+        The value and its maximiser in float64. With x64 off JAX would round it in the next
+        operation: work on `np.asarray(result.dW)`.
+
+    Raises:
+        TypeError: `params0` are of another network.
+        ValueError: shapes do not fit, an entry is not finite, or a radius is not positive.
+
+    Example:
+        >>> eye, zero = jnp.eye(2), jnp.zeros(2)
+        >>> params = ThreeLayerParams(eye, zero, eye, zero, jnp.ones(2))
+        >>> best = rademacher_pseudo_three_layer_supremum(
+        ...     params, jnp.eye(2), jnp.ones(2), tau_w=1.0, tau_v=1.0)
+        >>> print(round(best.value, 6))  # s_q = 2
+        1.189207
+    """
+    check_positive(tau_w, "tau_w")
+    check_positive(tau_v, "tau_v")
+    data = _three_layer(params0, x)
+    xi = _as_signs(signs, len(data.x))
+    with jax.enable_x64(True):
+        squares, u = _tops(data, xi)
+        s = np.sqrt(np.maximum(squares, 0))
+        four = float(np.sum(s**4)) ** 0.25
+        if four == 0:
+            m2, m1 = data.Dv.shape[1], data.Dw.shape[1]
+            return ThreeLayerSupremum(0.0, jnp.zeros((m1, data.x.shape[1])), jnp.zeros((m2, m1)))
+        # The right singular vector times s_q is the sum over samples of (a D_v) <x, u_q> xi D_w.
+        weights = xi[:, None] * data.Dw * (data.x @ u.T)
+        right = (data.Dv * data.a).T @ weights
+        dW = float(tau_w) * (s / four)[:, None] * u
+        dV = float(tau_v) * right * (s / four**2)
+        value = float(tau_w) * float(tau_v) / len(xi) * four
+        return ThreeLayerSupremum(value, jnp.asarray(dW), jnp.asarray(dV))
+
+
+@entry
+def rademacher_pseudo_three_layer(
+    params0: ThreeLayerParams,
+    x: Inputs,
+    *,
+    tau_w: int | float,
+    tau_v: int | float,
+    draws: int = 20,
+    key: PRNGKeyArray,
+) -> RademacherEstimate:
+    r"""Rademacher complexity of three-layer pseudo networks in a ball around their start.
+
+    $$\mathcal R = \mathbb E_\xi \frac{\tau_w \tau_v}{n} \Big( \sum_q s_q^4 \Big)^{1/4}$$
+
+    with $s_q$ of `rademacher_pseudo_three_layer_supremum`: exact up to the sampling of the signs.
+
+    Source: LG-20 and LG-39, beside arXiv:1811.04918 Lemma 6.12.
+
+    Args:
+        params0: where the signs of the neurons are taken; one output.
+        x: inputs.
+        tau_w: radius of W' in the 2,4 norm.
+        tau_v: radius of V' in the Frobenius norm.
+        draws: sign vectors to average over.
+        key: for the signs.
+
+    Raises:
+        ValueError: as for `rademacher_pseudo_three_layer_supremum`; `draws` is below 2.
+
+    Example:
+        >>> eye, zero = jnp.eye(2), jnp.zeros(2)
+        >>> params = ThreeLayerParams(eye, zero, eye, zero, jnp.ones(2))
+        >>> value = rademacher_pseudo_three_layer(
+        ...     params, jnp.eye(2), tau_w=1.0, tau_v=1.0, key=jr.key(0)).value
+        >>> print(round(value, 6))
+        1.189207
+    """
+    check_positive(tau_w, "tau_w")
+    check_positive(tau_v, "tau_v")
+    data, xis = _three_layer(params0, x), _draw_signs(x, draws, key)
+    with jax.enable_x64(True):
+        squares = [np.maximum(_tops(data, xi)[0], 0) for xi in xis]
+    fourth = np.array([float(np.sum(s**2)) ** 0.25 for s in squares])
+    return estimate(float(tau_w) * float(tau_v) / len(data.x) * fourth)
+
+
+class _TwoLayer(eqx.Module):
+    x: Float64[np.ndarray, "n d"]
+    D: Bool[np.ndarray, "n m"]
+    a: Float64[np.ndarray, " m"]
+
+
+class _ThreeLayer(eqx.Module):
+    x: Float64[np.ndarray, "n d"]
+    Dw: Bool[np.ndarray, "n m1"]
+    Dv: Bool[np.ndarray, "n m2"]
+    a: Float64[np.ndarray, " m2"]
+
+
+def _two_layer(params: BiasedTwoLayerParams, x: Inputs) -> _TwoLayer:
+    check_kind(params, BiasedTwoLayerParams, name="params0")
+    check_network(params.W, x)
+    a = _one_output(params.a)
+    z = _affine(x, params.W, params.b)
+    return _TwoLayer(np.asarray(x, np.float64), z >= 0, a)
+
+
+def _three_layer(params: ThreeLayerParams, x: Inputs) -> _ThreeLayer:
+    check_kind(params, ThreeLayerParams, name="params0")
+    check_network(params.W, x)
+    a = _one_output(params.a)
+    first = _affine(x, params.W, params.b1)
+    second = _affine(np.maximum(first, 0), params.V, params.b2)
+    return _ThreeLayer(np.asarray(x, np.float64), first >= 0, second >= 0, a)
+
+
+def _affine(x, W, b) -> Float64[np.ndarray, "n m"]:
+    with jax.enable_x64(True):
+        x, W, b = (jnp.asarray(value, jnp.float64) for value in (x, W, b))
+        return np.asarray(jnp.matmul(x, W.T, precision=_HIGHEST) + b[None, :])
+
+
+def _one_output(a: Float[Array, "*c m"]) -> Float64[np.ndarray, " m"]:
+    values = np.asarray(as_array(a, "params0.a"), np.float64)
+    if values.ndim == 2 and values.shape[0] == 1:
+        values = values[0]
+    if values.ndim != 1:
+        raise ValueError(
+            f"`params0` must have one output, got params0.a.shape={np.shape(a)}. Take the outputs "
+            "one by one, and add their complexities."
+        )
+    check_finite(values, "params0.a")
+    return values
+
+
+def _as_signs(signs: Shaped[Array | np.ndarray, " n"], n: int) -> Float64[np.ndarray, " n"]:
+    if np.shape(signs) != (n,):
+        raise ValueError(
+            f"`signs` must have shape ({n},), one a sample, got signs.shape={np.shape(signs)}."
+        )
+    values = np.asarray(as_array(signs, "signs"), np.float64)
+    check_finite(values, "signs")
+    return values
+
+
+def _draw_signs(x: Inputs, draws: int, key: PRNGKeyArray) -> Float64[np.ndarray, "s n"]:
+    check_count(draws, "draws", least=2)
+    check_key(key)
+    return np.asarray(jr.rademacher(key, (draws, np.shape(x)[0]), dtype=jnp.int8), np.float64)
+
+
+def _sums(D, x, xi) -> Float64[np.ndarray, "m d"]:
+    return D.T.astype(np.float64) @ (xi[:, None] * x)
+
+
+def _tops(data: _ThreeLayer, xi) -> tuple[np.ndarray, np.ndarray]:
+    """The largest eigenvalue of every Y_q^T K Y_q, and its eigenvector, a row a neuron."""
+    n, d = data.x.shape
+    scaled = jnp.asarray(data.Dv * data.a)
+    K = jnp.matmul(scaled, scaled.T, precision=_HIGHEST)
+    batch = int(np.clip(_ENTRIES // (n * d), 1, data.Dw.shape[1]))
+    values, vectors = _top_of_each(K, jnp.asarray(xi[:, None] * data.x), data.Dw.T, batch)
+    return np.asarray(values), np.asarray(vectors)
+
+
+def _top_of_each(K: Array, y: Array, masks, batch: int) -> tuple[Array, Array]:
+    parts = [_batch(K, y, jnp.asarray(masks[q : q + batch])) for q in range(0, len(masks), batch)]
+    return jnp.concatenate([p[0] for p in parts]), jnp.concatenate([p[1] for p in parts])
+
+
+@jax.jit
+def _batch(K: Array, y: Array, masks: Bool[Array, "q n"]) -> tuple[Array, Array]:
+    Y = jnp.where(masks[:, :, None], y[None, :, :], 0.0)
+    forms = jnp.einsum("qnd,nk,qke->qde", Y, K, Y, precision=_HIGHEST)
+    values, vectors = jnp.linalg.eigh(forms)
+    return values[:, -1], vectors[:, :, -1]

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps, samples and accuracies that the theorems ask for, without their hidden constants."""
+
+import math
+
+import equinox as eqx
+
+from unlazy.core.checks import check_count, check_positive
+from unlazy.core.entries import entry
+from unlazy.papers.allenzhu_li_liang2019.three_layer_concepts import ThreeLayerConcept
+from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import TwoLayerConcept
+from unlazy.papers.shared.complexities import check_epsilon
+
+
+class TwoLayerRates(eqx.Module):
+    """What the theorem on two-layer learners asks for: rates, as decimal logarithms."""
+
+    log10_steps: float  # T, one fresh sample a step: a sample size, too
+    log10_c_eps: float  # the width is a polynomial in it
+    log10_c_s: float
+    admissible: bool  # whether epsilon is as small as the theorem assumes
+    reason: str | None = None  # why one is infinite
+
+
+class ThreeLayerRates(eqx.Module):
+    """What the theorems on three-layer learners ask for: rates, as decimal logarithms."""
+
+    log10_epsilon: float  # the accuracy at which the complexities are taken
+    log10_C0: float
+    log10_samples: float  # of the second variant, with random signs
+    reason: str | None = None  # why one is infinite
+
+    @entry
+    def log10_samples_first(self, m: int, M: int | float) -> float:
+        r"""The first variant: $N \ge M m^{3/2}$, M a polynomial in $C_0$ and $1/\varepsilon_0$."""
+        check_count(m, "m", most=None)
+        check_positive(M, "M")
+        return math.log10(M) + 1.5 * math.log10(m)
+
+
+@entry
+def two_layer_rates(
+    concept: TwoLayerConcept, *, epsilon: float, constant: int | float = 2.0
+) -> TwoLayerRates:
+    r"""Rates of the theorem on two-layer learners, for a concept of their class.
+
+    $$T \sim \frac{C_s(\phi, 1)^2\, k^3 p^2}{\varepsilon^2}, \qquad
+    \varepsilon < \frac{1}{p\, k\, C_s(\phi, 1)}, \qquad
+    m \ge \mathrm{poly}(C_\varepsilon(\phi, 1), 1/\varepsilon)$$
+
+    A rate with constant 1 and without logarithms, never a certified bound.
+
+    Source: LG-6, arXiv:1811.04918 Theorem 1.
+
+    Args:
+        concept: the target.
+        epsilon: the accuracy aimed at.
+        constant: $C^*$ of `function_complexity`.
+
+    Raises:
+        ValueError: `epsilon` is not in (0, 1).
+
+    Example:
+        >>> import numpy as np
+        >>> e = np.eye(3)
+        >>> concept = TwoLayerConcept(np.ones(1), ["identity"], e[:1], e[2:])
+        >>> rates = two_layer_rates(concept, epsilon=0.1, constant=1.0)
+        >>> print(round(10**rates.log10_steps), rates.admissible)
+        1131 True
+    """
+    complexity = concept.complexity(epsilon=epsilon, constant=constant)
+    p, k = len(concept.functions), _outputs(concept)
+    size = math.log10(p) + math.log10(k) + complexity.log10_c_s
+    return TwoLayerRates(
+        log10_steps=2 * complexity.log10_c_s + _log(k, 3) + _log(p, 2) - 2 * math.log10(epsilon),
+        log10_c_eps=complexity.log10_c_eps,
+        log10_c_s=complexity.log10_c_s,
+        admissible=math.log10(epsilon) < -size,
+        reason=complexity.reason,
+    )
+
+
+@entry
+def three_layer_rates(
+    concept: ThreeLayerConcept, *, epsilon: float, constant: int | float = 2.0
+) -> ThreeLayerRates:
+    r"""Rates of the theorems on three-layer learners, for a concept of their class.
+
+    $$\varepsilon = \frac{\varepsilon_0}{k\, p_1 p_2^2\, C_s(\Phi, p_2 C_s(\phi, 1))\,
+    C_s(\phi, 1)^2}, \qquad C_0 = C_\varepsilon(\Phi, \sqrt{p_2}\, C_\varepsilon(\phi, 1))\,
+    C_\varepsilon(\phi, 1)\, p_1 \sqrt{p_2}\, k, \qquad
+    N \ge \Big(\frac{k C_0}{\varepsilon_0}\Big)^2$$
+
+    A rate with constant 1 and without logarithms, never a certified bound.
+
+    Source: LG-6, arXiv:1811.04918 Theorems 2 and 3.
+
+    Args:
+        concept: the target.
+        epsilon: $\varepsilon_0$, the accuracy aimed at.
+        constant: $C^*$ of `function_complexity`.
+
+    Raises:
+        ValueError: `epsilon` is not in (0, 1), a series of $C_s$ diverges at the radius asked for
+            or does not settle, or $\varepsilon$ is too small for a float.
+
+    Example:
+        >>> from unlazy.papers.allenzhu_li_liang2019 import product_concept
+        >>> from unlazy.data import target
+        >>> concept = product_concept(target("composed-sines"))
+        >>> rates = three_layer_rates(concept, epsilon=0.01, constant=1.0)
+        >>> print(round(rates.log10_epsilon, 1), round(rates.log10_samples, 1))
+        -22.6 45.2
+    """
+    check_epsilon(epsilon)
+    start = concept.complexity(epsilon=epsilon, constant=constant)
+    p1, p2, k = len(concept.outer), len(concept.inner1), _outputs(concept)
+    log_eps = math.log10(epsilon) - _log(k, 1) - _log(p1, 1) - _log(p2, 2)
+    log_eps -= start.log10_outer_c_s + 2 * start.inner.log10_c_s
+    if log_eps == -math.inf:
+        raise ValueError(
+            f"`concept` must have a finite C_s, got an infinite one: {start.reason}. Give a "
+            "polynomial in the place of that function, fitted by papers.shared.chebyshev_series."
+        )
+    if log_eps < -300:
+        raise ValueError(
+            "`constant` must leave epsilon within the range of floats, got "
+            f"constant={constant} and log10 epsilon={log_eps:.6g}. "
+            "Use a smaller constant, or a simpler concept."
+        )
+    # C_eps enters at the smaller epsilon, which the C_s alone have fixed.
+    fine = concept.complexity(epsilon=10.0**log_eps, constant=constant)
+    C0 = fine.log10_outer_c_eps + fine.inner.log10_c_eps + _log(p1, 1) + _log(p2, 0.5) + _log(k, 1)
+    samples = 2 * (_log(k, 1) + C0 - math.log10(epsilon))
+    return ThreeLayerRates(log_eps, C0, samples, fine.reason)
+
+
+def _log(count: int, power: int | float) -> float:
+    return power * math.log10(count)
+
+
+def _outputs(concept: TwoLayerConcept | ThreeLayerConcept) -> int:
+    return concept.a.shape[0] if concept.a.ndim == 2 else 1

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The algorithm for two-layer learners: SGD on the hidden weights, and which iterate to keep."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from unlazy.core.checks import check_count, check_key, check_name, check_positive
+from unlazy.core.entries import entry
+from unlazy.losses import PointwiseLoss, check_targets, pointwise
+from unlazy.nets import BiasedTwoLayer, BiasedTwoLayerParams
+from unlazy.nets.checking import check_kind, check_owner
+from unlazy.papers.shared.learner_data import Data, check_learner_data, mean_loss
+from unlazy.train.history import History
+from unlazy.train.loop import Progress, Record, run_loop
+
+Iterate = Literal["random", "average", "last"]
+
+
+class TwoLayerRun(eqx.Module):
+    """What `two_layer_sgd` returns: three ways of ending, and the history."""
+
+    params: BiasedTwoLayerParams  # the one that was asked for
+    random: BiasedTwoLayerParams  # after a step drawn uniformly from 1 to the last
+    average: BiasedTwoLayerParams  # mean over the iterates after each step
+    last: BiasedTwoLayerParams
+    random_step: int
+    history: History  # its params are the last; the loss of row t is that of step t's batch
+
+
+class _Weights(NamedTuple):
+    W: Float[Array, "m d"]
+    average: Float[Array, "m d"]
+    random: Float[Array, "m d"]
+
+
+class _Iterates(NamedTuple):
+    random: BiasedTwoLayerParams
+    average: BiasedTwoLayerParams
+    last: BiasedTwoLayerParams
+
+
+class _State(NamedTuple):
+    weights: _Weights
+    step: Int[Array, ""]
+
+
+class _Data(NamedTuple):
+    params: BiasedTwoLayerParams
+    x: Float[Array, "n d"]
+    y: Float[Array, "n *c"]
+    learning_rate: Float[Array, ""]
+    random_step: Int[Array, ""]
+    key: PRNGKeyArray
+
+
+@dataclass(frozen=True)
+class _Algorithm1:
+    net: BiasedTwoLayer
+    loss: PointwiseLoss
+    batch_size: int
+
+    def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
+        key = jr.fold_in(data.key, state.step)
+        rows = jr.randint(key, (self.batch_size,), 0, data.x.shape[0])
+
+        def objective(W: Float[Array, "m d"]) -> Float[Array, ""]:
+            outputs = self.net(_with(data.params, W), data.x[rows])
+            return mean_loss(self.loss, outputs, data.y[rows])
+
+        loss, gradient = jax.value_and_grad(objective)(state.weights.W)
+        W = state.weights.W - data.learning_rate * gradient
+        step = state.step + 1
+        # A running mean, not a sum: in float32 a sum over 1e6 iterates would lose what moves.
+        average = state.weights.average
+        average = average + (W - average) / step.astype(W.dtype)
+        random = jnp.where(step == data.random_step, W, state.weights.random)
+        return loss, _State(_Weights(W, average, random), step)
+
+    def params(self, state: _State, data: _Data) -> _Iterates:
+        W, average, random = (_with(data.params, W) for W in state.weights)
+        return _Iterates(random=random, average=average, last=W)
+
+
+@dataclass(frozen=True)
+class _OfLast:
+    """A record of the last iterate; equal for equal functions, so that nothing compiles twice."""
+
+    record: Record
+
+    def __call__(self, iterates: _Iterates) -> Array:
+        return self.record(iterates.last)
+
+
+@entry
+def two_layer_sgd(
+    net: BiasedTwoLayer,
+    params: BiasedTwoLayerParams,
+    data: Data,
+    *,
+    loss: str | PointwiseLoss = "pseudo-huber",
+    learning_rate: int | float | None = None,
+    steps: int | None = None,
+    batch_size: int = 1,
+    iterate: Iterate = "random",
+    record: Mapping[str, Record] | None = None,
+    record_every: int | None = None,
+    progress: Progress | None = None,
+    key: PRNGKeyArray,
+) -> TwoLayerRun:
+    r"""Train the hidden weights of a two-layer learner by plain SGD.
+
+    $$W_t = W_{t-1} - \eta \nabla_W L(F(x; W_{t-1}), y)$$
+
+    with fresh samples in each step. The theorem bounds the mean of the population loss over the
+    iterates, so that a uniformly random one attains it in expectation; the average of the iterates
+    does for a convex loss as far as the network is linear in the movement.
+
+    While $\|x\| \le 1$ no neuron moves far, whatever the data: for an L-Lipschitz loss of the k
+    outputs
+
+    $$\|W_t - W_0\|_{2,\infty} \le \eta\, t\, L \sqrt k\, \max_{r,i} |a_{r,i}|$$
+
+    with L = 1 for "pseudo-huber", and $L = \sqrt k$ for "logistic" and "log-cosh".
+
+    Training runs in the dtype of `params`. Biases and output weights are not trained.
+
+    Source: LG-21, arXiv:1811.04918 Algorithm 1; the bound is LG-38, Lemma B.3.
+
+    Args:
+        net: the learner.
+        params: its initialisation.
+        data: `(x, y)`, with y of shape (n,), or (n, k) for k outputs.
+        loss: a name for `losses.pointwise`, or a loss. For k > 1 outputs "pseudo-huber" is that of
+            the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, 1-Lipschitz as for one output; others
+            are summed over outputs, with a Lipschitz constant of $\sqrt k$ times their own.
+        learning_rate: $\eta$; None for $2/(\varepsilon_a m)$, with $\varepsilon_a$ the root mean
+            square of the output weights.
+        steps: T; None for 10 n.
+        batch_size: samples a step, drawn with replacement.
+        iterate: which to return as `params`: "random", "average" or "last".
+        record: named functions of the current parameters, as in `fit`.
+        record_every: steps between two rows of the history; None for a hundred rows.
+        progress: as in `fit`.
+        key: for the samples and the random iterate.
+
+    Returns:
+        The run, which has all three iterates.
+
+    Raises:
+        TypeError: another network, or the parameters of another.
+        ValueError: an option out of its range, data or parameters that do not fit the network, or
+            labels other than plus and minus 1 for the logistic loss.
+
+    Example:
+        >>> net = BiasedTwoLayer(inputs=2, width=16, init_scale=0.1)
+        >>> params, data = net.init(key=jr.key(0)), (jnp.eye(2), jnp.ones(2))
+        >>> run = two_layer_sgd(net, params, data, steps=200, iterate="last", key=jr.key(1))
+        >>> bool(run.history.loss[-1] < run.history.loss[0] / 10)
+        True
+    """
+    check_key(key)
+    check_kind(net, BiasedTwoLayer)
+    check_owner(params, net.shapes)
+    check_count(batch_size, "batch_size")
+    check_name(iterate, ["random", "average", "last"], "iterate")
+    x, y = check_learner_data(data, net.output_shape[:-1], params.W.dtype)
+    check_targets(loss, y)
+    steps = 10 * x.shape[0] if steps is None else steps
+    check_count(steps, "steps")
+    rate = _default_rate(params) if learning_rate is None else learning_rate
+    check_positive(rate, "learning_rate")
+    key_steps, key_choice = jr.split(key)
+    chosen = jr.randint(key_choice, (), 1, steps + 1)
+    history = run_loop(
+        _Algorithm1(net, pointwise(loss), batch_size),
+        _State(_Weights(params.W, params.W, params.W), jnp.zeros((), int)),
+        _Data(params, x, y, jnp.asarray(rate, params.W.dtype), chosen, key_steps),
+        steps=steps,
+        record={name: _OfLast(function) for name, function in (record or {}).items()},
+        record_every=max(1, steps // 100) if record_every is None else record_every,
+        progress=progress,
+    )
+    return _finished(history, iterate, int(chosen))
+
+
+def _finished(history: History, iterate: Iterate, chosen: int) -> TwoLayerRun:
+    ends: _Iterates = history.params
+    if history.final_step < chosen:  # diverged before the step that was drawn
+        ends, chosen = ends._replace(random=ends.last), history.final_step
+    history = eqx.tree_at(lambda h: h.params, history, ends.last)
+    return TwoLayerRun(
+        params=getattr(ends, iterate), random_step=chosen, history=history, **ends._asdict()
+    )
+
+
+def _with(params: BiasedTwoLayerParams, W: Float[Array, "m d"]) -> BiasedTwoLayerParams:
+    return BiasedTwoLayerParams(W=W, b=params.b, a=params.a)
+
+
+def _default_rate(params: BiasedTwoLayerParams) -> float:
+    scale = float(np.sqrt(np.mean(np.asarray(params.a, np.float64) ** 2)))
+    check_positive(scale, "params.a")
+    return 2 / (scale * params.W.shape[0])

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Figure 2 is made of, and the cells that this gives."""
+
+from dataclasses import dataclass
+
+from unlazy.experiments import Cell
+from unlazy.papers.arora2019.figures.problems import DataSets, Network, Problem
+
+NAME, VERSION = "arora2019/figure2", 1
+FRACTIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class InfiniteWidth:
+    """The cell of the measure and of the kernel's test errors, for all fractions."""
+
+    problem: Problem
+    n_test: int
+    fractions: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The cell of one network, for one fraction."""
+
+    problem: Problem
+    n_test: int
+    fraction: float
+    network: Network
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole figure."""
+
+    datasets: DataSets
+    n: int
+    n_test: int
+    network: Network
+    fallback_sizes: tuple[int, int] = (250, 70)  # n and n_test of a smaller data set
+
+    def problems(self) -> list[Problem]:
+        uses_fallback = self.datasets.found() == (self.datasets.fallback,)
+        return self.datasets.problems(self.fallback_sizes[0] if uses_fallback else self.n)
+
+    def infinite(self, problem: Problem) -> InfiniteWidth:
+        return InfiniteWidth(problem, self._n_test(problem), FRACTIONS)
+
+    def trained(self, problem: Problem) -> list[Trained]:
+        n_test = self._n_test(problem)
+        return [Trained(problem, n_test, share, self.network) for share in FRACTIONS]
+
+    def _n_test(self, problem: Problem) -> int:
+        is_fallback = problem.dataset == self.datasets.fallback
+        return self.fallback_sizes[1] if is_fallback else self.n_test
+
+
+def cells(config: Config) -> list[Cell]:
+    listed = []
+    for problem in config.problems():
+        listed.append(_cell(config.infinite(problem), f"{problem.dataset}: infinite width"))
+        for trained in config.trained(problem):
+            share = f"{trained.fraction:.0%} random labels"
+            listed.append(_cell(trained, f"{problem.dataset}: training, {share}"))
+    return listed
+
+
+def _cell(config: InfiniteWidth | Trained, label: str) -> Cell:
+    return Cell(experiment=NAME, version=VERSION, config=config, seed=0, label=label)
+
+
+def notes(config: Config) -> list[str]:
+    return config.datasets.notes()

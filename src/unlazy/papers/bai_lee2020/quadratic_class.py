@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rademacher complexity of the quadratic model: its closed form, Lemma 5 and Lemma 8."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Float64, PRNGKeyArray, Shaped
+
+from unlazy.activations.base import Activation
+from unlazy.core.checks import as_array, check_count, check_finite, check_key, check_positive
+from unlazy.core.entries import entry
+from unlazy.nets import TwoLayerParams
+from unlazy.papers.bai_lee2020.quadratic_features import Extremes, Start, checked_start, extremes
+from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
+
+
+class QuadraticSupremum(eqx.Module):
+    """The largest correlation of the quadratic model with given signs, and where it is attained."""
+
+    value: float
+    dW: Float64[Array, "m d"]  # of 2,4 norm equal to the radius, or zero where the value is
+
+
+class QuadraticRademacher(eqx.Module):
+    """Rademacher complexity of the quadratic model over a 2,4 ball, and the bounds above it."""
+
+    exact: RademacherEstimate  # the mean of the supremum itself
+    operator_norm: RademacherEstimate  # E max_r |a_r| ||M_r||, where the paper's a_r is +-1
+    norm: float
+    samples: int
+
+    @property
+    def sharp(self) -> float:
+        """B^2/2 E max ||M_r||: never below `exact`."""
+        return self.norm**2 / 2 * self.operator_norm.value
+
+    @property
+    def paper_main(self) -> float:
+        """2 B^2 E max ||M_r||, the first term of the paper's Lemma 5."""
+        return 2 * self.norm**2 * self.operator_norm.value
+
+    @property
+    def paper(self) -> float:
+        """The bound of Lemma 5 for the losses of the class."""
+        return self.paper_main + 1 / math.sqrt(self.samples)
+
+
+@entry
+def rademacher_quadratic_supremum(
+    params0: TwoLayerParams,
+    x: Inputs,
+    signs: Shaped[Array | np.ndarray, " n"],
+    *,
+    norm: int | float,
+    activation: str | Activation = "relu3",
+) -> QuadraticSupremum:
+    r"""How well the quadratic term can follow given signs, with the movement that does it.
+
+    $$\sup_{\|W\|_{2,4} \le B} \frac1n \sum_i \varepsilon_i f^Q_W(x_i)
+    = \frac{B^2}{2\sqrt m} \Big(\sum_r e_r^2\Big)^{1/2}, \qquad e_r = [\lambda_{\max}(a_r M_r)]_+,
+    \qquad M_r = \frac1n \sum_i \varepsilon_i \sigma''(w_{0,r}^\top x_i)\, x_i x_i^\top$$
+
+    attained at $w_r = \sqrt{t_r}\, v_r$ with $v_r$ the top eigenvector of $a_r M_r$ and
+    $t_r = B^2 e_r/\|e\|$. Exact; one eigendecomposition of each distinct $M_r$.
+
+    Source: BL-17 and BL-18, derived beside arXiv:1910.01619 Lemma 5.
+
+    Args:
+        params0: a two-layer network where it is expanded; twin neurons are computed once.
+        x: inputs.
+        signs: $\varepsilon$, one a sample; any finite numbers, labels for instance.
+        norm: $B$, the radius of the ball in the 2,4 norm.
+        activation: $\sigma$, of the network.
+
+    Returns:
+        The value, and the maximiser in float64. With x64 off JAX would round it in the next
+        operation: work under `with jax.enable_x64(True)`, or on `np.asarray(result.dW)`.
+
+    Raises:
+        ValueError: shapes do not fit, an entry is not finite, `norm` is not positive, or the
+            activation has no second derivative.
+
+    Example:
+        >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))
+        >>> best = rademacher_quadratic_supremum(params, jnp.eye(2), jnp.ones(2), norm=2.0)
+        >>> print(best.value, np.asarray(best.dW).round(4).tolist())
+        1.0 [[1.6818, 0.0], [0.0, 1.6818]]
+    """
+    check_positive(norm, "norm")
+    start = checked_start(params0, x, activation)
+    eps = _as_signs(signs, start.x.shape[0])
+    spectrum = extremes(start, eps / len(eps), vectors=True)
+    e = _excess(start, spectrum)
+    length = float(np.linalg.norm(e))
+    m, B = len(e), float(norm)
+    positive = (start.a >= 0)[:, None]
+    v = np.where(positive, *(np.tile(v, (start.copies, 1)) for v in (spectrum[3], spectrum[2])))
+    # The sign of an eigenvector is the solver's choice: fix it, so that results are the same
+    # everywhere.
+    v = v * np.where(np.take_along_axis(v, np.abs(v).argmax(1)[:, None], 1) < 0, -1.0, 1.0)
+    size = np.sqrt(B**2 * e / length) if length else np.zeros(m)
+    with jax.enable_x64(True):
+        return QuadraticSupremum(B**2 / (2 * math.sqrt(m)) * length, jnp.asarray(size[:, None] * v))
+
+
+@entry
+def rademacher_quadratic(
+    params0: TwoLayerParams,
+    x: Inputs,
+    *,
+    norm: int | float,
+    draws: int = 20,
+    activation: str | Activation = "relu3",
+    key: PRNGKeyArray,
+) -> QuadraticRademacher:
+    r"""Rademacher complexity of the quadratic term over $\|W\|_{2,4} \le B$: Lemma 5, made exact.
+
+    $$\mathcal R = \mathbb E_\varepsilon \frac{B^2}{2\sqrt m} \Big(\sum_r e_r^2\Big)^{1/2}
+    \le \frac{B^2}{2}\, \mathbb E_\varepsilon \max_r \|M_r\|_{\mathrm{op}}, \qquad
+    \mathcal R(\ell \circ \mathcal F) \le 2 B^2\, \mathbb E_\varepsilon \max_r
+    \|M_r\|_{\mathrm{op}} + \frac{1}{\sqrt n}$$
+
+    with $e_r$, $M_r$ of `rademacher_quadratic_supremum`: the exact value up to the sampling of the
+    signs, the bound that follows from it (`sharp`) and the paper's (`paper`), whose constant is
+    four times as large. A 1-Lipschitz loss does not increase the first two.
+
+    Source: BL-18 and BL-19, arXiv:1910.01619 Lemma 5.
+
+    Args:
+        params0: a two-layer network where it is expanded; twin neurons are computed once.
+        x: inputs.
+        norm: $B$.
+        draws: sign vectors to average over; each costs $m/2$ eigenvalue problems of size d.
+        activation: $\sigma$, of the network.
+        key: for the signs.
+
+    Raises:
+        ValueError: as for `rademacher_quadratic_supremum`; `draws` is below 2.
+
+    Example:
+        >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))
+        >>> chain = rademacher_quadratic(params, jnp.eye(2), norm=1.0, draws=4, key=jr.key(0))
+        >>> chain.exact.value <= chain.sharp <= chain.paper
+        True
+    """
+    check_positive(norm, "norm")
+    check_count(draws, "draws", least=2)
+    check_key(key)
+    start = checked_start(params0, x, activation)
+    n, m = start.x.shape[0], len(start.a)
+    signs = np.asarray(jr.rademacher(key, (draws, n), dtype=jnp.int8), np.float64)
+    spectra = [extremes(start, eps / n) for eps in signs]
+    exact = [float(np.linalg.norm(_excess(start, spectrum))) for spectrum in spectra]
+    largest = [float(np.max(_operator_norms(start, spectrum))) for spectrum in spectra]
+    return QuadraticRademacher(
+        exact=estimate(float(norm) ** 2 / (2 * math.sqrt(m)) * np.array(exact)),
+        operator_norm=estimate(np.array(largest)),
+        norm=float(norm),
+        samples=n,
+    )
+
+
+@entry
+def rademacher_operator_bound(
+    params0: TwoLayerParams, x: Inputs, *, activation: str | Activation = "relu3"
+) -> float:
+    r"""Lemma 8: a bound on $\mathbb E_\varepsilon \max_r \|M_r\|_{\mathrm{op}}$ without signs.
+
+    $$\mathbb E_\varepsilon \max_{r \le m} \Big\|\sum_i \varepsilon_i A_{r,i}\Big\|_{\mathrm{op}}
+    \le 4 \Big(\max_r \Big\|\sum_i A_{r,i}^2\Big\|_{\mathrm{op}} \log(2 m d)\Big)^{1/2}, \qquad
+    A_{r,i} = \frac1n \sigma''(w_{0,r}^\top x_i)\, x_i x_i^\top$$
+
+    Source: BL-20, arXiv:1910.01619 Lemma 8.
+
+    Args:
+        params0: a two-layer network where it is expanded.
+        x: inputs.
+        activation: $\sigma$, of the network.
+
+    Raises:
+        ValueError: shapes do not fit, an entry is not finite, or the activation has no second
+            derivative.
+
+    Example:
+        >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))
+        >>> bound = rademacher_operator_bound(params, jnp.eye(2))
+        >>> print(round(bound, 6), round(2 * math.sqrt(math.log(8)), 6))
+        2.884054 2.884054
+    """
+    start = checked_start(params0, x, activation)
+    n, d = start.x.shape
+    squares = np.sum(np.asarray(start.x) ** 2, axis=1)
+    largest = extremes(start, squares / n**2, power=2).high.max()
+    return 4 * math.sqrt(max(float(largest), 0.0) * math.log(2 * len(start.a) * d))
+
+
+def _as_signs(signs: Shaped[Array | np.ndarray, " n"], n: int) -> Float[np.ndarray, " n"]:
+    if np.shape(signs) != (n,):
+        raise ValueError(
+            f"`signs` must have shape ({n},), one a sample, got signs.shape={np.shape(signs)}."
+        )
+    values = np.asarray(as_array(signs, "signs"), np.float64)
+    check_finite(values, "signs")
+    return values
+
+
+def _excess(start: Start, spectrum: Extremes) -> Float64[np.ndarray, " m"]:
+    """e_r, for every neuron: twins share their matrix, not their sign."""
+    low, high = np.tile(spectrum.low, start.copies), np.tile(spectrum.high, start.copies)
+    return np.maximum(np.where(start.a >= 0, start.a * high, start.a * low), 0)
+
+
+def _operator_norms(start: Start, spectrum: Extremes) -> Float64[np.ndarray, " m"]:
+    norms = np.maximum(-spectrum.low, spectrum.high)
+    return np.abs(start.a) * np.tile(norms, start.copies)

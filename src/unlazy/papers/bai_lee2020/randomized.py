@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The landscape of the sign-randomised risk at a point, by antithetic Monte Carlo or exactly."""
+
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Float64, PRNGKeyArray
+
+from unlazy.core.checks import check_count, check_inputs, check_key, check_labels
+from unlazy.core.entries import entry
+from unlazy.escape.signs import all_signs
+from unlazy.losses import PointwiseLoss, check_targets, pointwise
+from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.papers.bai_lee2020.landscape import Movement
+
+_LARGEST_EXACT = 20  # neurons whose signs are enumerated
+_BYTES = 2**27  # of pre-activations at once
+
+
+class RandomizedLandscape(eqx.Module):
+    r"""Risk, directional gradient and mean curvature of $L(W) = E_s \tilde L(s W)$, with errors.
+
+    `excess` is the left side of Theorem 2's inequality less its right side without the
+    $\varepsilon$, $\nabla^2 L[s'W^*, s'W^*] - \langle \nabla L(W), W \rangle
+    + 2 (L(W) - L^Q(W^*))$: what $\varepsilon$ has to be at least. Errors are standard errors of
+    the Monte Carlo, zero when all signs were enumerated; that of the excess knows that the three
+    come from the same draws.
+    """
+
+    risk: float
+    gradient_along_W: float
+    curvature: float
+    excess: float
+    risk_error: float
+    gradient_error: float
+    curvature_error: float
+    excess_error: float
+    pairs: int  # of antithetic draws
+
+
+class _Problem(NamedTuple):
+    params: TwoLayerParams
+    W: Float[Array, "m d"]
+    W_star: Float[Array, "m d"]
+    x: Float[Array, "n d"]
+    y: Float[Array, " n"]
+
+
+@entry
+def randomized_landscape(
+    net: TwoLayer,
+    params: TwoLayerParams,
+    W: Movement,
+    W_star: Movement,
+    x: Float[Array | np.ndarray, "n d"],
+    y: Float[Array | np.ndarray, " n"],
+    *,
+    loss: str | PointwiseLoss = "logistic",
+    pairs: int | None = 200,
+    key: PRNGKeyArray | None = None,
+) -> RandomizedLandscape:
+    r"""The randomised risk around a movement, and how far Theorem 2's inequality is from holding.
+
+    Directions are $s' W^*$; the mean over $s'$ is taken exactly,
+
+    $$E_{s'} \nabla^2 L(W)[s'W^*, s'W^*] = E_s \frac1n \sum_i \Big[ \frac{\ell''}{m} \sum_r
+    \sigma'(u_r^\top x_i)^2 (w^*_r{}^\top x_i)^2 + \frac{\ell'}{\sqrt m} \sum_r a_r
+    \sigma''(u_r^\top x_i) (w^*_r{}^\top x_i)^2 \Big], \qquad u_r = w_{0,r} + s_r w_r,$$
+
+    and that over $s$ by antithetic pairs $(s, -s)$, in float64.
+
+    Source: BL-32, arXiv:1910.01619 Theorem 2.
+
+    Args:
+        net: the network.
+        params: its initialisation.
+        W: movement at which the landscape is looked at.
+        W_star: comparator.
+        x: inputs.
+        y: labels.
+        loss: name or pointwise loss.
+        pairs: antithetic draws; None enumerates all signs, for up to 20 neurons.
+        key: for the draws; not needed when there are none.
+
+    Raises:
+        ValueError: shapes differ, `key` is missing, or there are too many neurons to enumerate.
+    """
+    check_inputs(x)
+    check_labels(y, len(x), single=True)
+    check_targets(loss, y)
+    m = net.width
+    if pairs is None and m > _LARGEST_EXACT:
+        raise ValueError(
+            f"`pairs` must be a number of draws for more than {_LARGEST_EXACT} neurons, "
+            f"got pairs=None with {m} neurons."
+        )
+    if pairs is not None:
+        check_count(pairs, "pairs", least=2)
+        check_key(key)
+    for name, value in (("W", W), ("W_star", W_star)):
+        if np.shape(value) != params.W.shape:
+            raise ValueError(
+                f"`{name}` must have shape {params.W.shape}, got {name}.shape={np.shape(value)}."
+            )
+    with jax.enable_x64(True):
+        problem = _Problem(params, *map(jnp.asarray, (W, W_star, x, y)))
+        if pairs is None or key is None:
+            # Half of them: the pair of each is its negative.
+            signs = jnp.asarray(all_signs(m)[: 2 ** (m - 1)])
+        else:
+            signs = jr.rademacher(key, (pairs, m), jnp.float64)
+        batch = max(1, min(len(signs), _BYTES // (16 * m * len(x))))
+        values, target = _evaluate(net, problem, pointwise(loss), signs, batch)
+        return _summary(np.asarray(values), float(target), exact=pairs is None)
+
+
+def _summary(
+    values: Float64[np.ndarray, "t 3"], target: float, *, exact: bool
+) -> RandomizedLandscape:
+    L, slope, curvature = values.T
+    every = np.stack([L, slope, curvature, curvature - slope + 2 * (L - target)])
+    means = every.mean(axis=1)
+    errors = 0 * means if exact else every.std(axis=1, ddof=1) / math.sqrt(len(values))
+    return RandomizedLandscape(*map(float, (*means, *errors)), pairs=len(values))
+
+
+@eqx.filter_jit
+def _evaluate(
+    net: TwoLayer, problem: _Problem, loss: PointwiseLoss, signs: Float[Array, "t m"], batch: int
+) -> tuple[Float[Array, "t 3"], Float[Array, ""]]:
+    """Risk, directional gradient and curvature of each pair; the clean risk of the comparator."""
+    # Cast in here: outside, every cast would be a program of its own.
+    params, W, W_star, x, y = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), problem)
+    sigma, a = net.activation, params.a / math.sqrt(net.width)
+    Z0, Z, squares = x @ params.W.T, x @ W.T, (x @ W_star.T) ** 2
+
+    def one(s: Float[Array, " m"]) -> Float[Array, " 3"]:
+        U = Z0 + s[None, :] * Z
+        f = sigma(U) @ a
+        l1, l2 = (loss.derivative(k)(f, y) for k in (1, 2))
+        S1 = sigma.derivative(1)(U)
+        along = l1 * ((S1 * Z) @ (a * s))
+        curvature = l2 * ((S1**2 * squares) @ a**2)
+        curvature += l1 * ((sigma.derivative(2)(U) * squares) @ a)
+        return jnp.mean(jnp.stack([loss(f, y), along, curvature]), axis=1)
+
+    values = jax.lax.map(lambda s: (one(s) + one(-s)) / 2, signs, batch_size=batch)
+    clean = (sigma.derivative(2)(Z0) * squares) @ a / 2
+    return values, jnp.mean(loss(clean, y))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cells of Figure 2 compute."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import jax.scipy.linalg as jsl
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy import data
+from unlazy.experiments import CellResult, Progress
+from unlazy.nets import BiasedTwoLayer
+from unlazy.nets.biased_two_layer import BiasedTwoLayerParams
+from unlazy.papers.nichani2022.figures.figure2.config import Sweep
+from unlazy.papers.nichani2022.figures.standard_network import (
+    dense_target,
+    standard_init,
+    standard_kernel,
+)
+from unlazy.papers.shared.settings import reproducible
+from unlazy.train import fit_grid
+
+RIDGES = (1e-6, 3e-2)  # in units of the mean eigenvalue of the kernel
+
+
+class Batch(NamedTuple):
+    """Samples, labels, and what each counts: 1/n for the first n, nothing for the others."""
+
+    x: Float[Array, "*l n d"]
+    y: Float[Array, "*l n"]
+    weight: Float[Array, "*l n"]
+
+
+class Drawn(NamedTuple):
+    """One seed: as many samples as the largest size takes, and a network."""
+
+    x: Float[Array, "n d"]
+    y: Float[Array, " n"]
+    x_test: Float[Array, "t d"]
+    y_test: Float[Array, " t"]
+    params: BiasedTwoLayerParams
+
+
+@dataclass(frozen=True)
+class WeightedSquare:
+    """The weighted sum of squared errors."""
+
+    net: BiasedTwoLayer
+
+    def __call__(self, params: BiasedTwoLayerParams, batch: Batch) -> Float[Array, ""]:
+        return jnp.sum(batch.weight * (self.net(params, batch.x) - batch.y) ** 2)
+
+
+def run(config: Sweep, *, seed: int, progress: Progress) -> CellResult:
+    with reproducible():
+        drawn = [draw(config, seed + i) for i in range(config.seeds)]
+        rows = _network_rows(config, drawn, progress)
+        for i, one in enumerate(drawn):
+            rows += [("kernel", i, n, 0.0, error) for n, error in kernel_errors(config, one)]
+    names = ("method", "seed", "n", "train", "test")
+    return CellResult(
+        {
+            name: np.array(column)
+            for name, column in zip(names, zip(*rows, strict=True), strict=True)
+        }
+    )
+
+
+def draw(config: Sweep, seed: int) -> Drawn:
+    keys = jr.split(jr.fold_in(jr.key(52), seed), 4)
+    d = config.inputs
+    target = dense_target(d, key=keys[0])
+    most = max(*config.sizes, *config.kernel_sizes)
+    x, new = (
+        data.sphere(n, d, radius=math.sqrt(d), key=key)
+        for n, key in ((most, keys[1]), (config.n_test, keys[2]))
+    )
+    params = standard_init(network(config), key=keys[3])
+    return Drawn(x, jnp.asarray(target(x)), new, jnp.asarray(target(new)), params)
+
+
+def network(config: Sweep) -> BiasedTwoLayer:
+    return BiasedTwoLayer(config.inputs, config.width)
+
+
+def _network_rows(config: Sweep, drawn: list[Drawn], progress: Progress) -> list[tuple]:
+    """All seeds and sizes as lanes of one program: the smaller samples are padded."""
+    lanes = [(i, n) for i in range(len(drawn)) for n in config.sizes]
+    longest = max(config.sizes)
+
+    def stacked(parts: list) -> Batch | BiasedTwoLayerParams:
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+
+    train = [
+        Batch(
+            drawn[i].x[:longest],
+            drawn[i].y[:longest],
+            jnp.where(jnp.arange(longest) < n, 1 / n, 0.0),
+        )
+        for i, n in lanes
+    ]
+    weight = jnp.full(config.n_test, 1 / config.n_test)
+    test = [Batch(drawn[i].x_test, drawn[i].y_test, weight) for i, _ in lanes]
+    result = fit_grid(
+        WeightedSquare(network(config)),
+        stacked([drawn[i].params for i, _ in lanes]),
+        stacked(train),
+        learning_rates=[config.learning_rate],
+        seeds=list(range(len(lanes))),
+        epochs=config.steps,
+        momentum=0.0,
+        params_axes="seed",
+        data_axes="seed",
+        evaluate={"test": stacked(test)},
+        keep="none",
+        precision="highest",
+        progress=progress,
+    )
+    ends = [np.asarray(result.final(name)[0, 0], np.float64) for name in ("train", "test")]
+    return [
+        ("network", *lane, *end) for lane, end in zip(lanes, zip(*ends, strict=True), strict=True)
+    ]
+
+
+def kernel_errors(config: Sweep, one: Drawn) -> list[tuple[int, float]]:
+    """Test losses of kernel ridge regression; of the ridges the better on the test set itself."""
+    K = standard_kernel(one.x, width=config.width)
+    K_test = standard_kernel(one.x_test, one.x, width=config.width)
+    with jax.enable_x64(True):
+        y, y_test = (jnp.asarray(part, jnp.float64) for part in (one.y, one.y_test))
+        found = []
+        for n in config.kernel_sizes:
+            errors = [_ridge_error(K[:n, :n], K_test[:, :n], y[:n], y_test, r) for r in RIDGES]
+            found.append((n, min(float(error) for error in errors)))
+    return found
+
+
+@jax.jit
+def _ridge_error(
+    K: Float64[Array, "n n"],
+    K_test: Float64[Array, "t n"],
+    y: Float64[Array, " n"],
+    y_test: Float64[Array, " t"],
+    ridge: float | Array,
+) -> Float64[Array, ""]:
+    n = len(y)
+    factor = jsl.cho_factor(K + ridge * jnp.trace(K) / n * jnp.eye(n, dtype=K.dtype))
+    f = jnp.matmul(K_test, jsl.cho_solve(factor, y), precision=jax.lax.Precision.HIGHEST)
+    return jnp.mean((f - y_test) ** 2)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `fit_grid` trains in the experiments: a network, or a linear model in coefficients."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.experiments import Progress
+from unlazy.papers.shared.grids.linear import (
+    Coefficients,
+    FunctionalSquare,
+    Linear,
+    Rows,
+    mean_square,
+)
+from unlazy.papers.shared.grids.tuning import Grid, Table, tune
+from unlazy.train import GridResult, fit_grid
+
+
+class Samples(NamedTuple):
+    """Inputs and the target's values at them, of one output or of several."""
+
+    x: Float[Any, "n d"]
+    y: Float[Any, "n *c"]
+
+
+class Split(NamedTuple):
+    """What is trained on, chosen by and measured on."""
+
+    train: Samples
+    validation: Samples
+    test: Samples
+
+
+class Keys(NamedTuple):
+    """The keys of one seed."""
+
+    train: PRNGKeyArray
+    validation: PRNGKeyArray
+    test: PRNGKeyArray
+    init: PRNGKeyArray
+
+
+def keys_of(paper: int, seed: int) -> Keys:
+    """Keys that differ between papers, each with a number of its own."""
+    return Keys(*jax.random.split(jax.random.fold_in(jax.random.key(paper), seed), 4))
+
+
+@eqx.filter_jit
+def initial(net: Any, key: PRNGKeyArray) -> Any:
+    """The initial parameters of a network, as one program and not one for every array."""
+    return net.init(key=key)
+
+
+@dataclass(frozen=True)
+class MeanSquare:
+    """The mean over samples of the squared error, summed over outputs, without a half."""
+
+    model: Callable[[Any, Array], Array]
+
+    def __call__(self, params: Any, batch: Samples) -> Float[Array, ""]:
+        """Its value on a batch."""
+        return jnp.sum((self.model(params, batch.x) - batch.y) ** 2) / len(batch.y)
+
+
+class Learner(NamedTuple):
+    """What `fit_grid` trains; all arrays have a leading axis of replicates."""
+
+    loss: Callable[[Any, Any], Array]
+    metric: Callable[[Any, Any], Array]
+    params: Any
+    data: Any
+    sets: dict[str, Any]
+    trained: str | None
+    precision: str | None
+
+    def fit(
+        self,
+        rates: Any,
+        decays: Any,
+        *,
+        seeds: Sequence[int],
+        epochs: int,
+        batch_size: int,
+        progress: Progress,
+        key: PRNGKeyArray,
+    ) -> GridResult:
+        """Train the grid as the papers do: momentum 0.9, the rate a tenth in the second half.
+
+        Source: LG-50, arXiv:1811.04918 section 7, and RN-32, arXiv:1905.10337 section 8.
+        """
+        return fit_grid(
+            self.loss,
+            self.params,
+            self.data,
+            learning_rates=rates,
+            weight_decays=decays,
+            seeds=seeds,
+            epochs=epochs,
+            batch_size=batch_size,
+            momentum=0.9,
+            drops={epochs // 2: 0.1},
+            trained=self.trained,
+            params_axes="seed",
+            data_axes="seed",
+            evaluate=self.sets,
+            metric=self.metric,
+            keep="none",
+            precision=self.precision,
+            progress=progress,
+            key=key,
+        )
+
+
+def tuned(learner: Learner, grid: Grid, **training: Any) -> Table:
+    """The lanes of a grid, extended where its best lies on an edge; `training` is that of `fit`."""
+
+    def fit(rates: Sequence[float], decays: Sequence[float]) -> Table:
+        return learner.fit(rates, decays, **training).table()
+
+    table = tune(fit, grid.rates, grid.decays, extend=grid.extend)
+    return {"solver": np.full(len(table["seed"]), "sgd")} | table
+
+
+def network_learner(
+    net: Callable[[Any, Array], Array], starts: list[Any], splits: list[Split], trained: str
+) -> Learner:
+    """A network, each of whose starts is trained on a split of its own."""
+    train, validation, test = (stack(list(parts)) for parts in zip(*splits, strict=True))
+    loss, sets = MeanSquare(net), {"validation": validation, "test": test}
+    return Learner(loss, loss, stack(starts), train, sets, trained, None)
+
+
+def kernel_learner(models: list[Linear], splits: list[Split]) -> Learner:
+    """Linear models in coefficients, each on a split of its own."""
+    pairs = list(zip(models, splits, strict=True))
+    train, validation, test = (
+        stack([_rows(model, split, place) for model, split in pairs]) for place in range(3)
+    )
+    shape = np.shape(splits[0].train.y)
+    start = stack([Coefficients(np.float32(1), np.zeros(shape, np.float32)) for _ in models])
+    sets = {"validation": validation, "test": test}
+    # In full precision, which is cheap here: a kernel has entries of size m and small eigenvalues.
+    return Learner(FunctionalSquare(), mean_square, start, train, sets, None, "highest")
+
+
+def stack(trees: list[Any]) -> Any:
+    """One tree with a leading axis for several, by NumPy, for which nothing is compiled."""
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *trees)
+
+
+def _rows(model: Linear, split: Split, place: int) -> Rows:
+    y = np.asarray(split[place].y)
+    K = model.K if model.coupled is None else model.coupled
+    narrow = [np.asarray(part[place], np.float32) for part in (K, model.offset, model.start)]
+    index = np.arange(len(y)) if place == 0 else np.zeros(len(y))
+    return Rows(narrow[0], index.astype(np.int32), narrow[1], narrow[2], y)

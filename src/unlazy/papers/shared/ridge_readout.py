@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Output weights with which random ReLU features are a power of a linear function.
+
+A readout gives each neuron $w \sim N(0, B_x^{-2} I)$ a number a(w) such that, on the sphere of
+radius $B_x$, $\mathbb E_w[\mathrm{relu}(w^\top x)\, a(w)] = \alpha (\beta^\top x)^q$.
+"""
+
+import math
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from unlazy.core.checks import check_count, check_finite, check_inputs, check_name, check_positive
+from unlazy.core.entries import entry
+from unlazy.linalg import eigh
+from unlazy.papers.shared.arc_cosine_series import relu_series
+from unlazy.special import funk_hecke, gegenbauer, gegenbauer_power, harmonic_dimension, hermite
+
+Method = Literal["hermite", "zonal", "least-squares"]
+Weights = Float[Array | np.ndarray, "q d"]
+Inputs = Float[Array | np.ndarray, "n d"]
+
+_ENTRIES = 2**24  # of the features held at a time: 128 MB in float64
+
+
+class RidgeReadout(eqx.Module):
+    """The numbers a(w) of given neurons."""
+
+    a: Float64[np.ndarray, " q"]
+    energy: float  # E a(w)^2 over all neurons; for least squares the mean over those given
+
+
+@entry
+def relu_readout(
+    W: Weights,
+    alpha: int | float,
+    beta: Float[Array | np.ndarray, " d"],
+    power: int,
+    *,
+    radius: int | float = 1.0,
+    method: Method = "hermite",
+    x: Inputs | None = None,
+    ridge: int | float = 0.0,
+) -> RidgeReadout:
+    r"""Lemma 9: the numbers that make random ReLU features a power, in one of three forms.
+
+    $$\mathbb E_{w \sim N(0, B_x^{-2} I)}[\mathrm{relu}(w^\top x)\, a(w)] = \alpha (\beta^\top x)^q,
+    \qquad \|x\| = B_x, \qquad q \in \{0, 1, 2, 4, 6, \dots\}$$
+
+    - "hermite": $a = \alpha (B_x\|\beta\|)^q h_q(g)/\eta_q$ with
+      $g = B_x w^\top\beta/\|\beta\|$ and $\eta_q$ the Hermite coefficient of ReLU. Exact, with
+      $\mathbb E a^2 = \alpha^2 (B_x\|\beta\|)^{2q}/c_q$, the norm of the paper's proof.
+    - "zonal": $a = \alpha (B_x\|\beta\|)^q B_x\|w\| \sum_k \frac{b_k}{d \mu_k}
+      P_k(w^\top\beta/(\|w\|\|\beta\|))$, $b_k$ the coefficients of $t^q$ and $\mu_k$ those of ReLU
+      in the Gegenbauer polynomials. Exact too, and of the least $\mathbb E a^2$ that is possible:
+      smaller for large q or small d. Needs d >= 3.
+    - "least-squares": $a = \bar m\, \Phi^\top (\Phi\Phi^\top + \rho I)^{-1} \alpha (X\beta)^q$ with
+      $\Phi = \mathrm{relu}(X W^\top)$ and $\bar m$ the number of neurons: interpolates at the rows
+      of `x` once $\bar m \ge n$; elsewhere it is kernel regression, not the power.
+
+    Source: BL-34, BL-35 and BL-36, arXiv:1910.01619 Lemma 9 (with $B_x^{2p}$ as in its proof).
+
+    Args:
+        W: neurons, one a row; of the law above for the first two forms.
+        alpha: the factor.
+        beta: the direction.
+        power: q.
+        radius: $B_x$.
+        method: which form.
+        x: where to interpolate, for "least-squares" only.
+        ridge: $\rho$, for "least-squares" only.
+
+    Raises:
+        ValueError: odd powers from 3 on, which ReLU features do not see; shapes do not fit; `x` is
+            missing where it is needed, or given where it is not.
+
+    Example:
+        >>> readout = relu_readout(np.eye(3), 1.0, np.array([1.0, 0.0, 0.0]), 1)
+        >>> print(readout.a, readout.energy)  # 2 w . beta
+        [2. 0. 0.] 4.0
+    """
+    check_name(method, _FORMS, "method")
+    check_finite(alpha, "alpha")
+    check_positive(radius, "radius")
+    check_readout_power(power)
+    W, beta = np.asarray(W, np.float64), checked_direction(beta, np.shape(W)[1])
+    if method == "least-squares":
+        if x is None:
+            raise ValueError(f"`x` must be given for method={method!r}, got x=None.")
+        return _least_squares(W, float(alpha), beta, power, x, float(ridge))
+    if x is not None or ridge:
+        raise ValueError(f"`x` and `ridge` are for method='least-squares', got method={method!r}.")
+    scale = float(alpha) * (float(radius) * float(np.linalg.norm(beta))) ** power
+    return _FORMS[method](float(radius) * W, beta / np.linalg.norm(beta), power, scale)
+
+
+def check_readout_power(power: int, name: str = "power") -> None:
+    """Raise unless ReLU features see that power."""
+    check_count(power, name, least=0)
+    if power % 2 and power != 1:
+        raise ValueError(
+            f"`{name}` must be 0, 1 or even, got {name}={power}. "
+            "ReLU features do not see the odd powers from 3 on."
+        )
+
+
+def checked_direction(
+    beta: Float[Array | np.ndarray, " d"], d: int, name: str = "beta"
+) -> Float64[np.ndarray, " d"]:
+    """Raise unless `beta` is a direction among d inputs."""
+    check_finite(beta, name)
+    direction = np.asarray(beta, np.float64)
+    if direction.shape != (d,) or not direction.any():
+        raise ValueError(
+            f"`{name}` must be a nonzero vector of shape ({d},), got {name}.shape={direction.shape}"
+            f"{' with zeros only' if direction.shape == (d,) else ''}."
+        )
+    return direction
+
+
+def _hermite(W: np.ndarray, unit: np.ndarray, q: int, scale: float) -> RidgeReadout:
+    """Of standard Gaussian neurons, for the unit sphere, times `scale`."""
+    c = float(relu_series(q)[q])
+    sign = -1.0 if q >= 4 and q % 4 == 0 else 1.0  # eta_q = (-1)^(q/2 - 1) sqrt(c_q)
+    a = scale * sign / math.sqrt(c) * hermite(W @ unit, q)[q]
+    return RidgeReadout(a, scale**2 / c)
+
+
+def _zonal(W: np.ndarray, unit: np.ndarray, q: int, scale: float) -> RidgeReadout:
+    d = W.shape[1]
+    if d < 3:
+        raise ValueError(f"`method` must be 'hermite' for fewer than 3 inputs, got d={d}.")
+    k = np.arange(q % 2, q + 1, 2)
+    b = gegenbauer_power(d, q)[k]
+    mu = funk_hecke(lambda t: jnp.maximum(t, 0), d, q)[k]
+    length = np.linalg.norm(W, axis=1)
+    cosine = np.clip(W @ unit / np.where(length > 0, length, 1), -1, 1)
+    a = scale * length * ((b / (d * mu)) @ gegenbauer(cosine, d, q)[k])
+    sizes = np.array([float(harmonic_dimension(d, int(j))) for j in k])
+    return RidgeReadout(a, scale**2 * float(np.sum(b**2 / (d * mu**2 * sizes))))
+
+
+def _least_squares(W, alpha: float, beta: np.ndarray, q: int, x: Inputs, ridge: float):
+    check_inputs(x)
+    if np.shape(x)[1] != W.shape[1]:
+        raise ValueError(
+            f"`x` must have {W.shape[1]} columns, one for each of beta, got x.shape={np.shape(x)}."
+        )
+    if not ridge >= 0:
+        raise ValueError(f"`ridge` must be a number >= 0, got ridge={ridge}.")
+    x = np.asarray(x, np.float64)
+    y = alpha * (x @ beta) ** q
+    with jax.enable_x64(True):
+        gram = sum(_matmul(Phi, Phi.T) for Phi in _feature_blocks(x, W))
+        eigen = eigh(gram + ridge * jnp.eye(len(x)))
+        vectors, values = np.asarray(eigen.vectors), np.asarray(eigen.values)
+        keep = values > len(x) * np.finfo(np.float64).eps * values[0]
+        solution = vectors[:, keep] @ ((vectors[:, keep].T @ y) / values[keep])
+        parts = [np.asarray(_matmul(Phi.T, jnp.asarray(solution))) for Phi in _feature_blocks(x, W)]
+    a = len(W) * np.concatenate(parts)
+    return RidgeReadout(a, float(np.mean(a**2)))
+
+
+def _feature_blocks(x: Float64[np.ndarray, "n d"], W: Float64[np.ndarray, "q d"]):
+    block = max(1, _ENTRIES // len(x))
+    for k in range(0, len(W), block):
+        yield _features(jnp.asarray(x), jnp.asarray(W[k : k + block]))
+
+
+@jax.jit
+def _features(x: Float64[Array, "n d"], W: Float64[Array, "b d"]) -> Float64[Array, "n b"]:
+    return jnp.maximum(_matmul(x, W.T), 0)
+
+
+def _matmul(A, B):
+    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)
+
+
+_FORMS = {"hermite": _hermite, "zonal": _zonal, "least-squares": _least_squares}
