@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
@@ -21,6 +20,7 @@ from unlazy.core.checks import (
 )
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
+from unlazy.core.float64 import float64
 from unlazy.kernels import KernelOperator
 from unlazy.linalg import Eigen, Quadrature, eigh, gram_eigenvalues, krylov_quadrature
 
@@ -98,7 +98,7 @@ class KernelDynamics(eqx.Module):
         check_positive(learning_rate, "learning_rate")
         learning_rate = float(learning_rate)
         _warn_if_unstable(learning_rate, float(values[0]))
-        with jax.enable_x64(True):
+        with float64():
             projections = np.asarray(eigen.vectors.T @ jnp.asarray(y, jnp.float64))
         return cls(values, eigen.vectors, projections, learning_rate)
 
@@ -152,7 +152,7 @@ class KernelDynamics(eqx.Module):
         check_positive(learning_rate, "learning_rate")
         _warn_if_unstable(float(learning_rate), float(values[0]))
         projections = rule.projections.reshape(-1, *np.shape(y)[1:])
-        with jax.enable_x64(True):
+        with float64():
             vectors = jnp.asarray(rule.vectors)
         return cls(values, vectors, projections, float(learning_rate), rule.change)
 
@@ -203,7 +203,7 @@ class KernelDynamics(eqx.Module):
             cross_gram: kernel between the other points and the training set, one row a point.
         """
         learnt = 1 - self._decay(step)
-        with jax.enable_x64(True):
+        with float64():
             if cross_gram is None:
                 return np.asarray(self.eigenvectors @ _scale_rows(learnt, self.projections))
             _check_cross_gram(cross_gram, self.eigenvectors.shape[0])

@@ -126,6 +126,13 @@ def test_no_private_module_of_jax_is_imported():
         assert "jax._src" not in path.read_text(), path
 
 
+def test_float64_is_entered_by_its_one_scope():
+    for path in SOURCE.rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text()))
+        used = any(isinstance(node, ast.Attribute) and node.attr == "enable_x64" for node in nodes)
+        assert not used or path.name == "float64.py", path
+
+
 def test_every_file_opens_with_its_licence():
     for folder in ("src", "tests", "benchmarks"):
         for path in (SOURCE.parents[1] / folder).rglob("*.py"):

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
@@ -25,6 +24,7 @@ from unlazy.core.checks import (
     check_name,
 )
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 
 
 class Activation(eqx.Module):
@@ -80,7 +80,7 @@ class Activation(eqx.Module):
                 f"`order` must be expanded around a smooth point, but {self.name} has a kink at 0, "
                 f"got order={order}. Give it a shift, or use a smooth activation."
             )
-        with jax.enable_x64(True):
+        with float64():
             zero = jnp.zeros((), jnp.float64)
             # Away from its kink, what is beyond the smooth orders is zero.
             smooth = min(order, self._smooth_to)

@@ -4,7 +4,6 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
@@ -13,6 +12,7 @@ from unlazy.certificates.span_risks import NoisySpan, cut, risk_bounds
 from unlazy.certificates.verdicts import THRESHOLD, CubeCertificate, check_target
 from unlazy.core.checks import as_array, check_count, check_finite, check_inputs, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.data import corners
 from unlazy.linalg import column_space
 from unlazy.special import subset_masks, subsets, walsh_hadamard
@@ -261,7 +261,7 @@ def _table(
 def _values(
     function: Callable[..., Any], arguments: tuple, name: str, shape: tuple[int, int | None]
 ) -> Float64[np.ndarray, "n c"]:
-    with jax.enable_x64(True):  # so that a function written with jax.numpy keeps the digits
+    with float64():  # so that a function written with jax.numpy keeps the digits
         found = np.asarray(function(*arguments))
     fits = found.ndim == 2 and found.shape[0] == shape[0] and shape[1] in (None, found.shape[1])
     if not fits:

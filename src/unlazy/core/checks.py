@@ -18,6 +18,7 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike
 
 from unlazy.core.errors import UnknownNameError
+from unlazy.core.float64 import float64
 
 
 def as_array(value: Any, name: str = "x") -> Array | np.ndarray:
@@ -101,7 +102,7 @@ def check_inputs(x: ArrayLike, name: str = "x", *, allow_zero_rows: bool = False
     check_finite(x, name)
     if allow_zero_rows or not is_known(x):
         return
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+    with jax.ensure_compile_time_eval(), float64():
         zero = np.flatnonzero(~np.asarray(_any_nonzero(jnp.asarray(x))))
     if zero.size:
         raise ValueError(
@@ -136,7 +137,7 @@ def check_gram(H: ArrayLike, name: str = "H") -> None:
     check_finite(H, name)
     if not is_known(H):
         return
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+    with jax.ensure_compile_time_eval(), float64():
         array = jnp.asarray(as_array(H, name))  # integers have no rounding, and no `finfo`
         gap, scale = (float(value) for value in _asymmetry(array))
         tolerance = 100 * float(jnp.finfo(array.dtype).eps) * scale
@@ -177,7 +178,7 @@ def check_finite(array: ArrayLike, name: str) -> None:
         return
     with (
         jax.ensure_compile_time_eval(),
-        jax.enable_x64(True),
+        float64(),
     ):  # else a float64 value beyond float32's range would count as inf
         if bool(_all_finite(jnp.asarray(array))):  # one number, not an array, leaves the device
             return

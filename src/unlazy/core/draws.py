@@ -40,7 +40,7 @@ def draw_normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."
     """Standard Gaussians in the default dtype of JAX, drawn in float32.
 
     Example:
-        >>> with jax.enable_x64(True):
+        >>> with float64():
         ...     double = draw_normal(jr.key(0), (3,))
         >>> bool((double.astype(jnp.float32) == draw_normal(jr.key(0), (3,))).all())
         True

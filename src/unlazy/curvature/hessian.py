@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import Loss, as_pytree, check_loss_call
 from unlazy.core.trained import Trained, partition
 from unlazy.curvature.objective import (
@@ -73,7 +74,7 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
     check_alike(v, params, "v")
     check_loss_call(loss, data)
     # Float64 parameters keep their digits whatever the global setting is.
-    with jax.enable_x64(True) if is_wide(params) else contextlib.nullcontext():
+    with float64() if is_wide(params) else contextlib.nullcontext():
         return _hvp(as_pytree(loss), params, v, data, trained)
 
 

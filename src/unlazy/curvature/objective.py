@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_finite
 from unlazy.core.errors import UnlazyWarning, user_level
+from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import Loss, as_pytree, call_loss, check_loss_call
 from unlazy.core.trained import Trained, partition
 
@@ -71,7 +72,7 @@ def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> O
 @contextmanager
 def float64_scope():
     """Float64 for what is traced inside, where float32 constants of a closure are widened."""
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+    with float64(), jax.numpy_dtype_promotion("standard"):
         yield
 
 

@@ -60,13 +60,12 @@ def product_error(dtype: str, n: int = 128) -> float:
 
     About 1e-7 is float32, 1e-3 is TF32 or bfloat16, and 1e-16 is float64.
     """
-    import jax
     import jax.numpy as jnp
 
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((n, n)).astype(dtype) for _ in range(2))
     exact = a.astype(np.longdouble) @ b.astype(np.longdouble)
-    with jax.enable_x64(True):
+    with float64():
         product = np.asarray(jnp.asarray(a) @ jnp.asarray(b), np.longdouble)
     # Not np.linalg.norm: it knows no long doubles.
     return float(np.sqrt(((product - exact) ** 2).sum() / (exact**2).sum()))

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from unlazy.core.checks import as_array, check_inputs, is_known, some_rows
+from unlazy.core.float64 import float64
 
 # Block rows of the symmetric product: with 8, the work is 9/16 of the full product, and a block
 # row is still tall enough for the product to run at full speed (measured at n = 4000).
@@ -113,7 +114,7 @@ def polar(x: Array | np.ndarray, name: str, dtype: jnp.dtype) -> Polar:
     if not is_known(parts.norm):
         return parts
     # From the rows as they came: in float32 a row of 1e-200 would already be zero.
-    with jax.enable_x64(True):
+    with float64():
         nonzero = np.asarray(jnp.any(jnp.asarray(x) != 0, axis=1))
     norm, range_ = np.asarray(parts.norm, np.float64), jnp.finfo(dtype)
     with np.errstate(over="ignore"):

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.core.checks import is_known
+from unlazy.core.float64 import float64
 
 Inputs = Array | np.ndarray | None
 
@@ -25,7 +26,7 @@ def at_precision(
     """
     is_double = jnp.result_type(float) == jnp.float64  # where the caller is
     if dtype == jnp.float32 or is_double or (is_known(x1) and is_known(x2)):
-        with jax.enable_x64(dtype == jnp.float64):
+        with float64(dtype == jnp.float64):
             return evaluate(x1, x2, dtype)
 
     def value(dtype: jnp.dtype) -> Callable[..., Array]:
@@ -33,7 +34,7 @@ def at_precision(
             # What is known stays out of the arguments, where float64 would be rounded.
             remaining = iter(traced)
             first, second = (x if is_known(x) else next(remaining) for x in (x1, x2))
-            with jax.enable_x64(dtype == jnp.float64):
+            with float64(dtype == jnp.float64):
                 return evaluate(first, second, dtype)
 
         return of_traced
@@ -43,7 +44,7 @@ def at_precision(
     @double.defjvp
     def _jvp(primals, tangents):
         _, tangent = jax.jvp(single, primals, tangents)
-        with jax.enable_x64(True):
+        with float64():
             return double(*primals), tangent.astype(jnp.float64)
 
     return double(*(x for x in (x1, x2) if x is not None and not is_known(x)))

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -24,6 +23,7 @@ from unlazy.core.checks import (
 from unlazy.core.checks import some_rows as _some_rows
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
+from unlazy.core.float64 import float64
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
 from unlazy.kernels.tiles import Kernel, Tiles, default_memory
@@ -84,7 +84,7 @@ def operator(
     if memory is not None:
         check_positive(memory, "memory")
     budget = default_memory() if memory is None else int(memory)
-    with jax.enable_x64(True):
+    with float64():
         samples = jnp.asarray(x, jnp.float64)
     return KernelOperator(Tiles(checked_kernel(kernel, samples), samples, budget))
 
@@ -134,7 +134,7 @@ class KernelOperator(eqx.Module):
             ValueError: a number is that of no row, or none is chosen.
         """
         i, j = as_rows(rows, self.tiles.n), as_rows(columns, self.tiles.n, "columns")
-        with jax.enable_x64(True):
+        with float64():
             if np.array_equal(i, j):
                 return self.tiles.kernel(self.tiles.x[i])
             return self.tiles.kernel(self.tiles.x[i], self.tiles.x[j])
@@ -150,7 +150,7 @@ class KernelOperator(eqx.Module):
                 f"`memory` must be at least {self.tiles.least():.4g} bytes for the whole matrix, "
                 f"got memory={self.tiles.memory:.3g}. Use matvec, solve or block, or give more."
             )
-        with jax.enable_x64(True):
+        with float64():
             return jnp.asarray(self.tiles.assemble())
 
     @entry
@@ -161,7 +161,7 @@ class KernelOperator(eqx.Module):
             ValueError: a number is that of no row, or none is chosen.
         """
         chosen = as_rows(rows, self.tiles.n)
-        with jax.enable_x64(True):
+        with float64():
             x = self.tiles.x[chosen]
         return KernelOperator(Tiles(self.tiles.kernel, x, self.tiles.memory))
 
@@ -284,7 +284,7 @@ class KernelOperator(eqx.Module):
         # Each is a column as long as the matrix, of which the basis and its products hold copies.
         most = max(_FEWEST_PROBES, min(MOST_TERMS, self.tiles.memory // (4 * 8 * self.tiles.n)))
         check_count(probes, "probes", least=2, most=most)
-        with jax.enable_x64(True):
+        with float64():
             signs = np.asarray(jr.rademacher(key, (self.tiles.n, probes), jnp.int32), np.float64)
         return trace_estimate(function, self.tiles.products(), signs, eps=self.tiles.eps)
 
@@ -329,5 +329,5 @@ class KernelOperator(eqx.Module):
 
 
 def _normal(key: PRNGKeyArray, n: int, columns: int) -> Float64[np.ndarray, "n c"]:
-    with jax.enable_x64(True):
+    with float64():
         return np.asarray(jr.normal(key, (n, columns), jnp.float64))

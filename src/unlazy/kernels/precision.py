@@ -4,10 +4,11 @@
 from collections.abc import Callable
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
+
+from unlazy.core.float64 import float64
 
 
 class Widened(eqx.Module):
@@ -24,11 +25,11 @@ class Widened(eqx.Module):
     def __call__(self, x1: Array, x2: Array | None = None, /) -> Float64[Array, "n1 n2"]:
         """The kernel between the rows of `x1` and of `x2`, or of `x1` itself."""
         dtype = jnp.float64 if self.x64 else jnp.float32
-        with jax.enable_x64(True):
+        with float64():
             rows = [jnp.asarray(x, dtype) for x in (x1, x2) if x is not None]
-        with jax.enable_x64(self.x64):
+        with float64(self.x64):
             values = self.kernel(*rows)
-        with jax.enable_x64(True):
+        with float64():
             return jnp.asarray(values).astype(jnp.float64)
 
 
@@ -61,10 +62,10 @@ def _works(kernel: Callable, x: Float64[Array, "n *d"]) -> bool:
 
 def _probed(kernel: Callable, x: Float64[Array, "n *d"], *, x64: bool) -> jnp.dtype:
     """The dtype of what the kernel gives for two samples; raise where it does not fit."""
-    with jax.enable_x64(True):
+    with float64():
         some = x[:2].astype(jnp.float64 if x64 else jnp.float32)
         one = some[:1]
-    with jax.enable_x64(x64):
+    with float64(x64):
         square, column = kernel(some), kernel(some, one)
     k = len(some)
     for values, shape, arguments in [(square, (k, k), "x1"), (column, (k, 1), "x1, x2")]:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_finite
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.kernels.operators import operator
 from unlazy.kernels.solving import Solution
 from unlazy.kernels.tiles import Kernel
@@ -88,7 +89,7 @@ class FittedKernelRegression(eqx.Module):
                 f"the fit, got x.shape={shape}."
             )
         check_finite(x, "x")
-        with jax.enable_x64(True):
+        with float64():
             points = jnp.asarray(x, jnp.float64)
             parts = [
                 self._predict_rows(points[start : start + _PREDICTION_ROWS], coefficients)

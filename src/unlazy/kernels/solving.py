@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.core.float64 import float64
 from unlazy.kernels.tiles import Tiles
 from unlazy.linalg import (
     HostCholesky,
@@ -163,7 +163,7 @@ def _ridged(matmat: Matmat, ridge: float, V: Float64[np.ndarray, "n c"]):
 def _by_cholesky(system: _System) -> _Attempt:
     tiles = system.tiles
     H = tiles.assemble(shift=system.ridge, progress=system.progress)
-    with jax.enable_x64(True):
+    with float64():
         diagonal = np.array(H.diagonal())  # before the factorisation uses it up
     factor = cholesky_in_place(H)
     if factor is None:

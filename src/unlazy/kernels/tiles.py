@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
+from unlazy.core.float64 import float64
 from unlazy.core.machine import physical_memory
 from unlazy.kernels.precision import Widened
 from unlazy.linalg import Matmat, Progress
@@ -86,7 +87,7 @@ class Tiles(eqx.Module):
 
     def tile(self, rows: slice, columns: slice) -> Float64[Array, "n1 n2"]:
         """One tile; on the diagonal by the symmetric form of the kernel, which is exact there."""
-        with jax.enable_x64(True):
+        with float64():
             x1 = _rows(self.x, rows.start, rows.stop - rows.start)
             if rows == columns:
                 return self.kernel(x1)
@@ -101,7 +102,7 @@ class Tiles(eqx.Module):
 
     def columns(self, rows: Int[np.ndarray, " b"]) -> Float64[np.ndarray, "n b"]:
         """Some columns of the matrix."""
-        with jax.enable_x64(True):
+        with float64():
             some = self.x[rows]
             parts = [_rows(self.x, span.start, span.stop - span.start) for span in self.spans()]
             return np.concatenate([np.asarray(self.kernel(part, some)) for part in parts])
@@ -118,7 +119,7 @@ class Tiles(eqx.Module):
 
     def matmat(self, V: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The product with the columns of `V`, each tile evaluated once for both its sides."""
-        with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        with float64(), jax.default_matmul_precision("highest"):
             spans, host = self.spans(), self.on_host
             parts = {s.start: V[s] if host else jnp.asarray(V[s]) for s in spans}
             out = {start: 0 * part for start, part in parts.items()}
@@ -138,7 +139,7 @@ class Tiles(eqx.Module):
         progress: Progress | None = None,
     ) -> Float[np.ndarray | Array, "n n"]:
         """`S H S + shift I` in memory: a NumPy array on the host, else a JAX array."""
-        with jax.enable_x64(True):
+        with float64():
             shape = (self.n, self.n)
             host = self.on_host
             H: Any = np.empty(shape, dtype) if host else jnp.zeros(shape, dtype)
@@ -165,7 +166,7 @@ class Tiles(eqx.Module):
         def matmat(V: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
             if isinstance(H, np.ndarray):
                 return H @ V
-            with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+            with float64(), jax.default_matmul_precision("highest"):
                 return np.asarray(H @ jnp.asarray(V))
 
         return matmat

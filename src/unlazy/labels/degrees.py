@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.core.checks import check_count, check_inputs, check_labels, check_unit_rows
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.kernels import relu_gram
 from unlazy.labels.energies import label_energy
 from unlazy.linalg import eigh
@@ -105,7 +106,7 @@ def degree_spectrum(
 def _bases(x: Float64[np.ndarray, "n d"], degree: int) -> list[np.ndarray]:
     """Orthonormal bases of what each degree adds to the ones below."""
     n, d = x.shape
-    with jax.enable_x64(True):
+    with float64():
         rows = jnp.asarray(x)
         K = np.clip(
             np.asarray(jnp.matmul(rows, rows.T, precision=jax.lax.Precision.HIGHEST)), -1, 1

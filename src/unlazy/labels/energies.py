@@ -5,7 +5,6 @@ import math
 import warnings
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.core.checks import as_array, check_gram, check_labels
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
+from unlazy.core.float64 import float64
 from unlazy.kernels import KernelOperator
 from unlazy.kernels.solving import solve_tiles
 from unlazy.linalg import cholesky, eigh
@@ -127,7 +127,7 @@ def _trace(H: Float[Array | np.ndarray, "n n"]) -> float:
 
 
 def _diagonal(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
-    with jax.enable_x64(True):
+    with float64():
         return np.asarray(jnp.diagonal(H), np.float64)
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Float64, Int
 from unlazy.core.checks import as_array, check_count, check_gram, check_labels
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning
+from unlazy.core.float64 import float64
 from unlazy.labels.energies import label_energy, null_tolerance
 from unlazy.linalg import CholeskyFactor, cholesky, eigh
 
@@ -92,7 +93,7 @@ def _result(energy: float, alpha, diagonal, free) -> LeaveOneOut:
 
 
 def _inverse(factor: CholeskyFactor, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    with jax.enable_x64(True):
+    with float64():
         return np.asarray(factor.solve(y)), np.asarray(_inverse_diagonal(factor.L))
 
 
@@ -104,13 +105,13 @@ def _inverse_diagonal(L: Float64[Array, "n n"]) -> Float64[Array, " n"]:
 
 def _sizes(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
     """The norms of the rows under the kernel; 1 where one vanishes."""
-    with jax.enable_x64(True):
+    with float64():
         size = np.sqrt(np.maximum(np.asarray(jnp.diagonal(H), np.float64), 0))
     return np.where(size > 0, size, 1.0)
 
 
 def _unit_diagonal(H: Float[Array | np.ndarray, "n n"], size: np.ndarray) -> Array:
-    with jax.enable_x64(True):
+    with float64():
         return jnp.asarray(H, jnp.float64) / size[:, None] / size[None, :]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 
 _INVERSE_ITERATIONS = 8  # enough to tell a null vector from a small eigenvalue
 
@@ -22,13 +23,13 @@ class CholeskyFactor(eqx.Module):
     @entry
     def whiten(self, y: Float[Array | np.ndarray, "n *c"]) -> Float64[Array, "n *c"]:
         r"""$L^{-1} y$: its squared norm is $y^\top H^{-1} y$, manifestly not negative."""
-        with jax.enable_x64(True):
+        with float64():
             return jsl.solve_triangular(self.L, jnp.asarray(y, jnp.float64), lower=True)
 
     @entry
     def solve(self, y: Float[Array | np.ndarray, "n *c"]) -> Float64[Array, "n *c"]:
         r"""$H^{-1} y$."""
-        with jax.enable_x64(True):
+        with float64():
             return jsl.cho_solve((self.L, True), jnp.asarray(y, jnp.float64))
 
     def smallest_eigenvalue(self) -> float:
@@ -38,14 +39,14 @@ class CholeskyFactor(eqx.Module):
         factorisation. Meant to detect singular matrices, where it is accurate; on well-conditioned
         ones it may be several per cent high.
         """
-        with jax.enable_x64(True):
+        with float64():
             return float(_inverse_iteration(self.L))
 
 
 @entry
 def cholesky(H: Float[Array | np.ndarray, "n n"]) -> CholeskyFactor | None:
     """Factorise `H` in float64; None when it is not positive definite to rounding."""
-    with jax.enable_x64(True):
+    with float64():
         L = jnp.linalg.cholesky(jnp.asarray(H, jnp.float64))
         # XLA marks a failed factorisation by nan, which reaches the last pivot.
         return CholeskyFactor(L) if bool(jnp.isfinite(L[-1, -1])) else None

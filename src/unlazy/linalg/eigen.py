@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 
 
 class Eigen(eqx.Module):
@@ -24,7 +25,7 @@ def eigh(H: Float[Array | np.ndarray, "n n"]) -> Eigen:
     The largest entry of each eigenvector is positive, so that two runs, or two machines, agree on
     what would otherwise be an arbitrary sign.
     """
-    with jax.enable_x64(True):
+    with float64():
         values, vectors = _eigh(jnp.asarray(H, jnp.float64))
         return Eigen(np.asarray(values), vectors)
 

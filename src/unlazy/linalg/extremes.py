@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Float64, Int
 
 from unlazy.core.checks import check_count
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 
 Matvec = Callable[[Float[Array, " n"]], Float[Array, " n"]]
 """A symmetric matrix by what it does to one float64 vector; traceable, any callable pytree."""
@@ -58,14 +59,14 @@ def extreme_eigen(matvec: Matvec, start: Float[Array, " n"], *, steps: int = 100
         steps: products to spend at most.
 
     Example:
-        >>> with jax.enable_x64(True):
+        >>> with float64():
         ...     d = jnp.array([-1.0, 0.5, 4.0])
         ...     eigen = extreme_eigen(jax.tree_util.Partial(jnp.multiply, d), jnp.ones(3))
         >>> print(eigen.values.round(9), eigen.products)
         [-1.  4.] 3
     """
     check_count(steps, "steps")
-    with jax.enable_x64(True):
+    with float64():
         start = jnp.asarray(start, jnp.float64)
         basis = _lanczos(matvec, start, min(steps, start.size))
         k, alpha, beta = int(basis.size), np.asarray(basis.alpha), np.asarray(basis.beta)

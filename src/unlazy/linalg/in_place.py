@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 
 _BLOCK = 512  # columns of a panel: wide enough for products at full speed
 _ROWS = 1024  # of a panel at a time
@@ -64,12 +65,12 @@ class DeviceCholesky(eqx.Module):
     @entry
     def solve(self, y: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         r"""$H^{-1} y$ to the precision of the factor."""
-        with jax.enable_x64(True):
+        with float64():
             return np.asarray(_cho_solve(self.L, jnp.asarray(y, self.L.dtype)), np.float64)
 
     def pivots(self) -> Float64[np.ndarray, " n"]:
         """Squares of the factor's diagonal: none is below the smallest eigenvalue."""
-        with jax.enable_x64(True):
+        with float64():
             return np.asarray(jnp.diagonal(self.L), np.float64) ** 2
 
 
@@ -87,7 +88,7 @@ def cholesky_in_place(H: Float[np.ndarray | Array, "n n"]) -> HostCholesky | Dev
     """
     if isinstance(H, np.ndarray):
         return _host_cholesky(H if H.flags.c_contiguous else H.T)
-    with jax.enable_x64(True):
+    with float64():
         L = _potrf(H)
         return DeviceCholesky(L) if bool(jnp.isfinite(L[-1, -1])) else None
 

@@ -5,11 +5,11 @@ import math
 from collections.abc import Callable
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import IterativeSolution, Progress, conjugate_gradients
 
@@ -87,7 +87,7 @@ def refined_solve(
         >>> print(solution.value[:, 0].round(12), solution.converged)
         [1. 1.] True
     """
-    with jax.enable_x64(True):
+    with float64():
         H = np.asarray(H, np.float64)
 
     def assemble(scale, shift):

@@ -92,7 +92,7 @@ def hermite_series(
             a jump 2 of them, a jump of the slope 4 of them.
 
     Example:
-        >>> with jax.enable_x64(True):
+        >>> with float64():
         ...     series = hermite_series(jnp.square, jnp.array([2.0]), 4)
         >>> print(np.abs(series.coefficients[:, 0]).round(6))  # 4 h_0 + 4 sqrt(2) h_2
         [4.       0.       5.656854 0.      ]

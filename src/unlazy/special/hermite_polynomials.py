@@ -4,13 +4,13 @@
 import math
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import MOST_TERMS, check_count
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.special.gaussian_quadrature import hermite_series
 
 
@@ -75,6 +75,6 @@ def hermite_coefficients(
     check_count(degree, "degree", least=0, most=MOST_TERMS)
     if degree > 511:
         raise ValueError(f"`degree` must be at most 511, got degree={degree}.")
-    with jax.enable_x64(True):
+    with float64():
         series = hermite_series(function, jnp.ones(1, jnp.float64), degree + 1)
         return np.asarray(series.coefficients)[:, 0]

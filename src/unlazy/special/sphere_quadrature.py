@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
 
 from unlazy.core.checks import MOST_IN_TABLE, check_count, check_finite, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.special.harmonics import gegenbauer
 
 _NODES = 16  # a panel
@@ -141,7 +141,7 @@ def funk_hecke(
     check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     check_positive(scale, "scale")
     rule = zonal_rule(d, degree)
-    with jax.enable_x64(True):
+    with float64():
         values = np.asarray(function(jnp.asarray(float(scale) * rule.nodes, jnp.float64)))
     check_finite(values, "function")
     return gegenbauer(rule.nodes, d, degree) @ (rule.weights * values)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
@@ -183,7 +184,7 @@ def _precision_of(params: PyTree) -> Iterator[None]:
     if not is_wide(params):
         yield
         return
-    with jax.enable_x64(True):
+    with float64():
         yield
 
 

@@ -14,6 +14,7 @@ from numpy.polynomial import chebyshev
 from unlazy.activations.base import Activation
 from unlazy.core.checks import check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.escape.good_directions.twins import Fold, are_twins
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.special import gegenbauer, gegenbauer_coefficients
@@ -93,7 +94,7 @@ class SphereCovariance(eqx.Module):
 
     def dense(self) -> Float64[Array, "p p"]:
         """The whole matrix in these coordinates, p = h d, a neuron's d entries side by side."""
-        with jax.enable_x64(True):
+        with float64():
             return _dense(self)
 
     def trace(self) -> float:
@@ -204,7 +205,7 @@ def _profile(sigma: Activation, d: int, scale: float) -> tuple[tuple[float, ...]
 # gradient is again computed in float64, its own derivative in the dtype of the movement.
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _applied(covariance: SphereCovariance, W: Float[Array, "m d"]) -> Float[Array, "m d"]:
-    with jax.enable_x64(True):
+    with float64():
         return covariance.applied(W.astype(jnp.float64)).astype(W.dtype)
 
 
@@ -226,7 +227,7 @@ def _energy_jvp(covariance: SphereCovariance, primals, tangents):
 
 
 def _inner(W: Float[Array, "m d"], V: Float[Array, "m d"]) -> Float[Array, ""]:
-    with jax.enable_x64(True):
+    with float64():
         return jnp.sum(W.astype(jnp.float64) * V.astype(jnp.float64)).astype(W.dtype)
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import MOST_IN_TABLE, check_count, check_finite, check_inputs, check_name
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.escape.good_directions.covariance import sphere_covariance
 from unlazy.escape.good_directions.linear_term import LinearTerm
 from unlazy.escape.good_directions.projectors import (
@@ -211,7 +212,7 @@ def _exact(net, params, term: LinearTerm, rank: int | None, degree: int | None) 
         rank = spectral_gap(found.values)
     _check_points(rank, len(found.values), "params")
     values, V = leading(found, rank)
-    with jax.enable_x64(True):
+    with float64():
         wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
         values_at = LinearTerm.at(net, wide, term.x, term.folding)
         shaped = jnp.asarray(V).T.reshape(rank, *covariance.units.shape)

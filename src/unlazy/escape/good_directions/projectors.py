@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.core.float64 import float64
 from unlazy.escape.good_directions.covariance import SphereCovariance
 from unlazy.escape.good_directions.linear_term import LinearTerm
 from unlazy.kernels import taylor_kernel
@@ -115,7 +116,7 @@ def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decompos
     if rank is None or h * d <= _DENSE:
         eigen = eigh(covariance.dense())
         return Decomposition(np.maximum(eigen.values, 0.0), eigen.vectors)
-    with jax.enable_x64(True):
+    with float64():
         product = eqx.filter_jit(type(covariance).product)
 
         def matmat(columns: Float64[np.ndarray, "p c"]) -> Float64[np.ndarray, "p c"]:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from unlazy.core.checks import check_finite, check_name, check_positive, check_real
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.core.trained import Trained, partition
 from unlazy.kernels.empirical import blocks
 from unlazy.kernels.empirical.model import Apply, Model, check_rowwise
@@ -180,7 +181,7 @@ class _Problem(NamedTuple):
         with contextlib.ExitStack() as stack:
             stack.enter_context(jax.default_matmul_precision("highest"))
             if self.is_wide:
-                stack.enter_context(jax.enable_x64(True))
+                stack.enter_context(float64())
             yield
 
     def method(self, *, traced: bool) -> blocks.Method:
@@ -225,7 +226,7 @@ def _prepare(f, params, inputs: dict[str, Any], trained, implementation, memory)
         f, params, trained = f.last_layer(params), params.A, None
     # Float64 arrays of NumPy keep their digits whatever the global setting is.
     wide = is_wide(params)
-    with jax.enable_x64(True) if wide else contextlib.nullcontext():
+    with float64() if wide else contextlib.nullcontext():
         arrays, frozen = partition(params, trained)
     is_double = any(_is_float64(leaf) for leaf in jax.tree.leaves(arrays))
     dtype = np.dtype(np.float64 if is_double else np.float32)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
 from unlazy.core.checks import check_finite, check_inputs, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import ResNet3Params
 from unlazy.papers.allenzhu_li2019.biased_concepts import BiasedConcept
 from unlazy.papers.allenzhu_li2019.residual_concepts import ResidualConcept
@@ -111,7 +111,7 @@ def resnet_weights(
     dW = _movement(start.W / float(sigma_w), start.A, concept.base, known)
     spread = float(sigma_v) / math.sqrt(m)
     dV = concept.alpha * _movement(start.V / spread, start.A, concept.composite, known)
-    with jax.enable_x64(True):
+    with float64():
         dparams = ResNet3Params(
             W=jnp.asarray(dW[:, :-1]),
             b1=jnp.asarray(dW[:, -1]),

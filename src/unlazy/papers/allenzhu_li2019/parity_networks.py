@@ -7,13 +7,13 @@ What a network could reach, to set beside what training reaches.
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_count, check_finite, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.data import corners
 from unlazy.nets import TwoLayerParams
 
@@ -99,7 +99,7 @@ def parity_network(
     rho = math.sqrt(inputs) / (2 ** (degree / 2) * abs(c_p))
     W = np.zeros((2**degree, inputs))
     W[:, :degree] = float(share) * rho * signs
-    with jax.enable_x64(True):
+    with float64():
         a = jnp.asarray(np.sign(c_p) * np.prod(signs, axis=1))
         params = repeat_neurons(TwoLayerParams(jnp.asarray(W), a), copies)
     return ParityNetwork(
@@ -127,7 +127,7 @@ def repeat_neurons(params: TwoLayerParams, copies: int) -> TwoLayerParams:
         (8, 3)
     """
     check_count(copies, "copies")
-    with jax.enable_x64(True):  # so that those of parity_network, in float64, stay so
+    with float64():  # so that those of parity_network, in float64, stay so
         W = jnp.repeat(params.W, copies, axis=0) / math.sqrt(copies)
         return TwoLayerParams(W=W, a=jnp.repeat(params.a, copies))
 
@@ -152,6 +152,6 @@ def pad_inputs(params: TwoLayerParams, inputs: int) -> TwoLayerParams:
     """
     own = params.W.shape[1]
     check_count(inputs, "inputs", least=own)
-    with jax.enable_x64(True):  # so that those of parity_network, in float64, stay so
+    with float64():  # so that those of parity_network, in float64, stay so
         W: Array = jnp.pad(params.W, ((0, 0), (0, inputs - own)))
         return TwoLayerParams(W=W * math.sqrt(inputs / own), a=params.a)

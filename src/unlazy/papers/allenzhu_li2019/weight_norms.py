@@ -4,13 +4,13 @@
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_count, check_finite, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 
 
 class WeightNormBound(eqx.Module):
@@ -51,7 +51,7 @@ def rademacher_weight_norms(
     if np.ndim(W) != 2 or 0 in np.shape(W):
         raise ValueError(f"`W` must have shape (m, d), one neuron a row, got shape {np.shape(W)}.")
     check_finite(W, "W")
-    with jax.enable_x64(True):
+    with float64():
         norms = jnp.linalg.norm(jnp.asarray(W, jnp.float64), axis=1)
         total, frobenius = float(jnp.sum(norms)), float(jnp.linalg.norm(norms))
     factor = 2 * float(radius) / math.sqrt(n)

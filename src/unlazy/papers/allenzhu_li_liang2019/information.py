@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_finite, check_inputs, check_positive, check_unit_rows
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind
 from unlazy.papers.allenzhu_li_liang2019.indicators import IndicatorFunction
@@ -156,7 +157,7 @@ class _Streamed(NamedTuple):
 def _stream(start, thresholds, members, column, S) -> _Streamed:
     """Go once through the rows of V: the sums over each set, its size, and the second layer."""
     m2 = np.shape(start.b2)[0]
-    with jax.enable_x64(True):
+    with float64():
         edges = tuple(jnp.asarray(edge, jnp.float64) for edge in thresholds)
         both = jnp.asarray(np.concatenate([members * column[:, None], members], axis=1))
         inputs = jnp.asarray(S)

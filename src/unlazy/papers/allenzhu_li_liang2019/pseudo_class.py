@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Float64, PRNGKeyArray, Shaped
 
 from unlazy.core.checks import as_array, check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
 from unlazy.nets.checking import check_kind
 from unlazy.papers.shared.patterns import Inputs, check_network
@@ -78,7 +79,7 @@ def rademacher_pseudo_two_layer_supremum(
     sums = _sums(data.D, data.x, xi)
     lengths = np.linalg.norm(sums, axis=1)
     unit = sums / np.where(lengths > 0, lengths, 1.0)[:, None]
-    with jax.enable_x64(True):
+    with float64():
         dW = jnp.asarray(float(tau) * np.sign(data.a)[:, None] * unit)
     return TwoLayerSupremum(float(tau) / len(xi) * float(np.abs(data.a) @ lengths), dW)
 
@@ -172,7 +173,7 @@ def rademacher_pseudo_three_layer_supremum(
     check_positive(tau_v, "tau_v")
     data = _three_layer(params0, x)
     xi = _as_signs(signs, len(data.x))
-    with jax.enable_x64(True):
+    with float64():
         squares, u = _tops(data, xi)
         s = np.sqrt(np.maximum(squares, 0))
         four = float(np.sum(s**4)) ** 0.25
@@ -228,7 +229,7 @@ def rademacher_pseudo_three_layer(
     check_positive(tau_w, "tau_w")
     check_positive(tau_v, "tau_v")
     data, xis = _three_layer(params0, x), _draw_signs(x, draws, key)
-    with jax.enable_x64(True):
+    with float64():
         squares = [np.maximum(_tops(data, xi)[0], 0) for xi in xis]
     fourth = np.array([float(np.sum(s**2)) ** 0.25 for s in squares])
     return estimate(float(tau_w) * float(tau_v) / len(data.x) * fourth)
@@ -265,7 +266,7 @@ def _three_layer(params: ThreeLayerParams, x: Inputs) -> _ThreeLayer:
 
 
 def _affine(x, W, b) -> Float64[np.ndarray, "n m"]:
-    with jax.enable_x64(True):
+    with float64():
         x, W, b = (jnp.asarray(value, jnp.float64) for value in (x, W, b))
         return np.asarray(jnp.matmul(x, W.T, precision=_HIGHEST) + b[None, :])
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -14,6 +13,7 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_finite, check_key, check_name, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind
 from unlazy.papers.allenzhu_li_liang2019.bounded_indicators import bounded_indicator, indicator_bias
@@ -60,7 +60,7 @@ class ThreeLayerWeights(eqx.Module):
 
     def dense_V(self) -> Float64[Array, "m2 m1"]:
         """V* as a matrix; it may be large."""
-        with jax.enable_x64(True):
+        with float64():
             return jnp.asarray(self.left.T @ self.right)
 
 
@@ -237,7 +237,7 @@ def _report(dW, left, right, balance, known, outputs, concept, x) -> ThreeLayerW
         error = outputs - target
         worst, rms = float(np.max(np.abs(error))), float(np.sqrt(np.mean(error**2)))
         correlation = _correlation(outputs.ravel(), target.ravel())
-    with jax.enable_x64(True):
+    with float64():
         return ThreeLayerWeights(
             *(jnp.asarray(dW), left, right, float(balance)),
             norm_W_2_inf=float(np.max(np.abs(dW))),

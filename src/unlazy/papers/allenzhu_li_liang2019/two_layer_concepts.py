@@ -4,7 +4,6 @@
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.papers.shared import PowerSeries, SeriesComplexity, series_complexity
 from unlazy.papers.shared.smooth_functions import (
     Function,
@@ -108,12 +108,12 @@ class TwoLayerConcept(eqx.Module):
 
 def random_rows(rows: int, inputs: int, *, key: PRNGKeyArray) -> Float64[np.ndarray, "q d"]:
     """Directions, uniform on the sphere."""
-    with jax.enable_x64(True):
+    with float64():
         w = np.asarray(jr.normal(key, (rows, inputs), jnp.float64))
     return w / np.linalg.norm(w, axis=1, keepdims=True)
 
 
 def random_factors(shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float64[np.ndarray, "..."]:
     """Factors, uniform on [-1, 1]."""
-    with jax.enable_x64(True):
+    with float64():
         return np.asarray(jr.uniform(key, shape, jnp.float64, -1.0, 1.0))

@@ -5,13 +5,13 @@ import math
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
 
 from unlazy.core.checks import check_finite, check_inputs, check_positive, check_unit_rows
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_rows
 from unlazy.papers.allenzhu_li_liang2019.bounded_indicators import indicator_bias
@@ -111,7 +111,7 @@ def two_layer_weights(
     if indicators is not None:  # they may be clipped, or made for other functions
         bias[:] = [indicator_bias(h, f) for h, f in zip(hs, concept.functions, strict=True)]
     lengths = np.linalg.norm(dW, axis=1)
-    with jax.enable_x64(True):
+    with float64():
         movement = jnp.asarray(dW)
     sizes = (movement, float(np.max(lengths)), float(np.linalg.norm(lengths)), energies, bias)
     if rows is None:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
 from unlazy.papers.shared.patterns import Inputs, check_network
 from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
@@ -73,7 +74,7 @@ def rademacher_ascent(
     check_count(steps, "steps")
     check_key(key)
     signs = jr.rademacher(key, (draws, x.shape[0]), dtype=jnp.int8)
-    with jax.enable_x64(True):
+    with float64():
         start = TwoLayerParams(
             W=jnp.asarray(params0.W, jnp.float64), a=jnp.asarray(params0.a, jnp.float64)
         )

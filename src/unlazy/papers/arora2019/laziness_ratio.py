@@ -3,13 +3,13 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_count, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.labels.energies import label_energy
 from unlazy.papers.shared.patterns import Inputs, Weights, check_network, pattern, preactivations
 
@@ -75,7 +75,7 @@ def predicted_flips(dW: Weights, x: Inputs, *, init_scale: int | float) -> float
     """
     check_network(dW, x, "dW")
     check_positive(init_scale, "init_scale")
-    with jax.enable_x64(True):
+    with float64():
         moved = jnp.abs(preactivations(dW, x))
         norms = jnp.linalg.norm(jnp.asarray(x, jnp.float64), axis=1)
         mean = float(jnp.mean(moved / norms[:, None]))
@@ -105,6 +105,6 @@ def flipped_fraction(W0: Weights, W: Weights, x: Inputs) -> float:
             f"`W` must have the shape of `W0`, got W.shape={np.shape(W)} "
             f"and W0.shape={np.shape(W0)}."
         )
-    with jax.enable_x64(True):
+    with float64():
         flips = pattern(preactivations(W0, x)) != pattern(preactivations(W, x))
         return float(jnp.mean(flips.astype(jnp.float64)))

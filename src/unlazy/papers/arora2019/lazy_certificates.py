@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_count, check_labels, check_positive, check_unit_rows
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.dynamics import Steps
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
@@ -127,7 +128,7 @@ def lazy_certificate(
     # Less what rounding may have added, here and in the distance of the kernels: a proof.
     lam0 = float(values[-1]) - _ROUNDING * len(values) * float(values[0])
     lr = _checked_rate(learning_rate, float(values[0]))
-    with jax.enable_x64(True):
+    with float64():
         P = preactivations(params0.W, x)
         u0 = np.asarray(jax.nn.relu(P) @ jnp.asarray(params0.a, jnp.float64)) / math.sqrt(
             P.shape[1]

@@ -12,6 +12,7 @@ from jaxtyping import Float64
 
 from unlazy.core.checks import check_inputs, check_unit_rows
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.kernels import relu_gram
 from unlazy.labels.energies import label_energy
 from unlazy.papers.arora2019.functions import Power, Powers, TargetFunction, row_norms
@@ -141,7 +142,7 @@ def learnable_chain(x: Inputs, power: Power) -> LearnableChain:
             "The kernel does not see odd degrees from 3 on."
         )
     y = power(x)
-    with jax.enable_x64(True):
+    with float64():
         rows = jnp.asarray(x, jnp.float64)
         K = np.asarray(jnp.matmul(rows, rows.T, precision=jax.lax.Precision.HIGHEST))
     size = learnable(power).sharp  # |alpha| |beta|^p / sqrt(c_p)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_labels
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams
 from unlazy.papers.shared.patterns import (
@@ -66,7 +67,7 @@ def minimum_norm(
     check_network(params0.W, x)
     _check_signs(params0)
     check_labels(y, x.shape[0])
-    with jax.enable_x64(True):
+    with float64():
         A = pattern(preactivations(params0.W, x))
         labels = np.asarray(y, np.float64)
         alpha = _solve(pattern_gram(A, x), labels)

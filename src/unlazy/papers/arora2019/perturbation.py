@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_count, check_inputs, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.papers.shared.confidence import check_delta
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.special import orthant_probability
@@ -107,7 +108,7 @@ def initial_gram_deviation(x: Inputs, m: int, *, antisymmetric: bool = False) ->
     """
     check_inputs(x)
     check_count(m, "m", most=None)
-    with jax.enable_x64(True):
+    with float64():
         total = float(_summed_variance(jnp.asarray(x, jnp.float64)))
     return math.sqrt(total / (m / 2 if antisymmetric else m))
 

@@ -4,11 +4,11 @@
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from unlazy.core.checks import check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
 from unlazy.papers.arora2019.rademacher_network import linear_and_residual
 from unlazy.papers.shared.confidence import check_delta
@@ -111,7 +111,7 @@ def _movement(params0: TwoLayerParams, params: TwoLayerParams) -> tuple[float, f
             f"params.W.shape={params.W.shape} and params0.W.shape={params0.W.shape}. "
             "The bound is for networks whose hidden layer alone was trained."
         )
-    with jax.enable_x64(True):
+    with float64():
         dW = jnp.asarray(params.W, jnp.float64) - jnp.asarray(params0.W, jnp.float64)
         rows = jnp.linalg.norm(dW, axis=1)
         return float(jnp.linalg.norm(rows)), float(jnp.max(rows))

@@ -4,12 +4,12 @@
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
 from unlazy.papers.shared.patterns import Inputs, check_network, pattern, preactivations
 
@@ -64,7 +64,7 @@ def rademacher_counted(
     check_network(params0.W, x)
     check_positive(distance, "distance")
     check_positive(neuron_distance, "neuron_distance")
-    with jax.enable_x64(True):
+    with float64():
         P, reach = _start(params0, x, neuron_distance)
         residual = float(jnp.sum(jnp.where(jnp.abs(P) <= reach, 2 * reach, 0.0)))
         return _linear_part(P, x, distance) + residual / _scale(P)
@@ -103,7 +103,7 @@ def linear_and_residual(params0: TwoLayerParams, x: Inputs, distance, neuron_dis
     check_network(params0.W, x)
     check_positive(distance, "distance")
     check_positive(neuron_distance, "neuron_distance")
-    with jax.enable_x64(True):
+    with float64():
         P, reach = _start(params0, x, neuron_distance)
         residual = float(jnp.sum(jnp.maximum(reach - jnp.abs(P), 0.0)))
         return LinearAndResidual(_linear_part(P, x, distance), residual / _scale(P))

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.activations.base import Activation
 from unlazy.core.checks import check_count, check_finite, check_inputs, check_name
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.escape.norms import norm_2p
 from unlazy.escape.predictors import as_movement
 from unlazy.losses import PointwiseLoss, pointwise
@@ -106,7 +107,7 @@ def quadratic_bound(
         [0.7071 0.7071]
     """
     C2 = smoothness(net.activation).C2
-    with jax.enable_x64(True):
+    with float64():
         at = _layer(net, params, delta, x)
         return np.asarray(C2 / 2 * at.amplitude * at.radius**2 * at.largest * at.size**2)
 
@@ -127,7 +128,7 @@ def linear_variance(
         >>> print(linear_variance(net, params, jnp.eye(2), jnp.eye(2)))
         [0.125 0.125]
     """
-    with jax.enable_x64(True):
+    with float64():
         at = _layer(net, params, delta, x)
         return np.asarray(_variance(net, at))
 
@@ -149,7 +150,7 @@ def linear_variance_bound(
         [0.5 0.5]
     """
     C1 = smoothness(net.activation).C1
-    with jax.enable_x64(True):
+    with float64():
         at = _layer(net, params, delta, x)
         scale = (C1 * at.amplitude * at.size) ** 2 / math.sqrt(net.width)
         return np.asarray(scale * at.largest**4 * at.radius**2)
@@ -172,7 +173,7 @@ def remainder_bound(
         [1.]
     """
     C3 = smoothness(net.activation).C3
-    with jax.enable_x64(True):
+    with float64():
         at = _layer(net, params, delta, x)
         scale = C3 / 6 * at.amplitude * at.size**3 * net.width**-0.25
         return np.asarray(scale * at.radius**3)
@@ -213,7 +214,7 @@ def coupling_bound(
             "Use 'logistic' for labels +-1, 'pseudo-huber' for real ones."
         )
     remainder = remainder_bound(net, params, delta, x)
-    with jax.enable_x64(True):
+    with float64():
         at = _layer(net, params, delta, x)
         _check_zero_output(net, at)
         variance = np.asarray(_variance(net, at))

@@ -5,7 +5,6 @@ import math
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.polynomial.hermite_e import hermeval
 from unlazy.activations.base import Activation, activation
 from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.escape.moments import Nodes, matched_moments
 from unlazy.special.gaussian_quadrature import gaussian_rule
 
@@ -218,7 +218,7 @@ def power_extraction(
 
 def _coefficient(net: ExtractionNet, q: int) -> float:
     rule = gaussian_rule()
-    with jax.enable_x64(True):
+    with float64():
         values = np.asarray(net.activation.derivative(net.order)(jnp.asarray(rule.nodes)))
     eta = float(rule.weights @ (values * _hermite(q, rule.nodes)))
     if abs(eta) < 1e-10 * math.sqrt(float(rule.weights @ values**2)):

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_finite, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.escape import regularizer
 from unlazy.escape.penalty import regularizer_curvature
 from unlazy.papers.bai_lee2020.clean_risk import QuadraticRisk
@@ -41,7 +42,7 @@ def slack(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
 
     Source: BL-22, arXiv:1910.01619 Lemma 1 (its proof has a spurious factor 2).
     """
-    with jax.enable_x64(True):
+    with float64():
         return float(_slack(*_arrays(risk, W, W_star)))
 
 
@@ -54,7 +55,7 @@ def slack_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
 
     Source: BL-22, with the paper's $C_2 |w_{0,r}^\top x_i|$ replaced by what it bounds.
     """
-    with jax.enable_x64(True):
+    with float64():
         return float(_slack_bound(*_arrays(risk, W, W_star)))
 
 
@@ -91,7 +92,7 @@ def curvature_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> Curva
         >>> sides.curvature <= sides.bound
         True
     """
-    with jax.enable_x64(True):
+    with float64():
         return CurvatureBound(*map(float, _sides(*_arrays(risk, W, W_star))))
 
 
@@ -122,7 +123,7 @@ def optimality_bound(
             then it may lower the bound.
     """
     check_finite(smallest_eigenvalue, "smallest_eigenvalue")
-    with jax.enable_x64(True):
+    with float64():
         curvature = -smallest_eigenvalue if proved else max(0.0, -smallest_eigenvalue)
         allowed = jnp.asarray(curvature, jnp.float64)
         return float(_optimality_bound(*_arrays(risk, W, W_star), allowed))
@@ -137,7 +138,7 @@ def localization_radius(risk: QuadraticRisk) -> float:
     Source: BL-T17; by convexity, from $0 = \langle \nabla L^Q_\lambda(W), W \rangle$.
     """
     check_positive(risk.strength, "risk.strength")
-    with jax.enable_x64(True):
+    with float64():
         start = float(_loss_at_zero(risk))
         return (start / (4 * risk.strength)) ** (1 / 8)
 

@@ -4,7 +4,6 @@
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray, Shaped
 from unlazy.activations.base import Activation
 from unlazy.core.checks import as_array, check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
 from unlazy.papers.bai_lee2020.quadratic_features import Extremes, Start, checked_start, extremes
 from unlazy.papers.shared.patterns import Inputs
@@ -104,7 +104,7 @@ def rademacher_quadratic_supremum(
     # everywhere.
     v = v * np.where(np.take_along_axis(v, np.abs(v).argmax(1)[:, None], 1) < 0, -1.0, 1.0)
     size = np.sqrt(B**2 * e / length) if length else np.zeros(m)
-    with jax.enable_x64(True):
+    with float64():
         return QuadraticSupremum(B**2 / (2 * math.sqrt(m)) * length, jnp.asarray(size[:, None] * v))
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.activations.base import Activation
 from unlazy.activations.base import activation as as_activation
 from unlazy.core.checks import check_finite
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
 from unlazy.papers.shared.patterns import Inputs, check_network
 
@@ -50,7 +51,7 @@ def checked_start(params0: TwoLayerParams, x: Inputs, activation: str | Activati
     half = len(W) // 2
     twins = len(W) % 2 == 0 and np.array_equal(W[:half], W[half:])
     distinct = W[:half] if twins else W
-    with jax.enable_x64(True):
+    with float64():
         return Start(
             jnp.asarray(x, jnp.float64),
             jnp.asarray(distinct),
@@ -71,7 +72,7 @@ def extremes(
     q = start.W.shape[0]
     block = min(q, max(1, _ENTRIES // (d * max(n, d))))
     results = []
-    with jax.enable_x64(True):
+    with float64():
         c = jnp.asarray(weights, jnp.float64)
         for k in range(0, q, block):
             # Filled up with the last neurons, so that one shape is compiled.

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_inputs, check_key, check_labels
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.escape.signs import all_signs
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
@@ -107,7 +108,7 @@ def randomized_landscape(
             raise ValueError(
                 f"`{name}` must have shape {params.W.shape}, got {name}.shape={np.shape(value)}."
             )
-    with jax.enable_x64(True):
+    with float64():
         problem = _Problem(params, *map(jnp.asarray, (W, W_star, x, y)))
         if pairs is None or key is None:
             # Half of them: the pair of each is its negative.

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float64
 
 from unlazy.core.checks import check_count, check_inputs
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.papers.shared.patterns import Inputs
 
 
@@ -38,7 +39,7 @@ def second_moment_norm(x: Inputs) -> float:
         0.5
     """
     check_inputs(x)
-    with jax.enable_x64(True):
+    with float64():
         largest, radius = _largest(jnp.asarray(x, jnp.float64))
         return float(np.sqrt(np.asarray(largest))) / float(radius)
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.nichani2022.expansion_program import (
@@ -221,7 +222,7 @@ def _column(settings: list[ExpansionSetting], name: str, dtype: np.dtype) -> Flo
 def _trials(net, params, train, test, unlabelled, rank, keys) -> Trials:
     """What training reads of every trial: computed in float64, kept in the dtype of `params`."""
     dtype, parts = params.W.dtype, []
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+    with float64(), jax.default_matmul_precision("highest"):
         for i in range(len(params.W)):
             own = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i], jnp.float64), params)
             sets = [_wide(one, i) for one in (train, test, unlabelled)]

@@ -5,7 +5,6 @@ import functools
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from unlazy.activations.base import Activation
 from unlazy.core.checks import check_count, check_finite, check_inputs, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.checking import check_owner
 from unlazy.papers.bai_lee2020.quadratic_class import rademacher_quadratic
@@ -187,7 +187,7 @@ def third_derivative_supremum(sigma: Activation) -> float:
     Activations that are not polynomials are constant beyond the grid or repeat inside of it.
     """
     third = sigma.derivative(3)
-    with jax.enable_x64(True):
+    with float64():
         z = sigma.shift + jnp.arange(-_REACH, _REACH, _STEP, jnp.float64)
         values = np.abs(np.asarray(third(z)))
     inner = values[len(values) // 4 : -len(values) // 4].max()

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.data import LowPlusSparse, Target
 from unlazy.escape import Directions
 from unlazy.nets import TwoLayer
@@ -126,7 +127,7 @@ def _achieved(geometry: Directions, dW: np.ndarray, target: LowPlusSparse, x: np
     terms = movement_terms(geometry.net, geometry.params, dW, x)
     outputs = terms.linear + terms.quadratic
     error = outputs - np.asarray(target(x))
-    with jax.enable_x64(True):
+    with float64():
         W = jnp.asarray(dW)
         penalties = tuple(float(value) for value in _penalties(geometry, W))
     return {
@@ -150,7 +151,7 @@ def _linear_squares(
     """The mean square over the points of the linear term, with each of the signs and over all."""
     step = max(1, _ENTRIES // net.width)
     blocks = [x[k : k + step] for k in range(0, len(x), step)]
-    with jax.enable_x64(True):
+    with float64():
         arrays = [jnp.asarray(v, jnp.float64) for v in (params0.W, params0.a, dW, signs)]
         sums = [np.asarray(_square_sums(net, *arrays, jnp.asarray(rows))) for rows in blocks]
     return np.sum(sums, axis=0) / len(x)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.curvature.certification import Certificate, certify
 from unlazy.escape.good_directions.projectors import SampleProjector
 from unlazy.escape.penalty import regularizer_curvature
@@ -100,7 +101,7 @@ def good_landscape(
             raise ValueError(
                 f"`{name}` must have shape {shape}, got {name}.shape={np.shape(value)}."
             )
-    with jax.enable_x64(True):
+    with float64():
         risk, W, W_star, W_L = (
             jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)
             for tree in (risk, jnp.asarray(W), jnp.asarray(W_star), jnp.asarray(W_L))

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import calling, check_finite, check_inputs, check_labels
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.escape import Directions
 from unlazy.escape.good_directions.linear_term import LinearTerm
 from unlazy.escape.good_directions.projectors import SampleProjector
@@ -89,7 +90,7 @@ def low_part(
         q = projector.U.T @ values
     else:
         q = np.linalg.lstsq(geometry.carry, values, rcond=None)[0]
-    with jax.enable_x64(True):
+    with float64():
         dW = _lifted(geometry, jnp.asarray(points), jnp.asarray(q))
     rows = np.asarray(geometry.term.x if x is None else x, np.float64)
     return _report(net, params0, dW, target, rows, limit=math.nan)
@@ -161,7 +162,7 @@ def affine_part(
 
 
 def _report(net, params0, dW, target, x, *, limit: float) -> LinearFit:
-    with jax.enable_x64(True):
+    with float64():
         movement = jnp.asarray(dW, jnp.float64)
     sizes = movement, float(np.linalg.norm(np.asarray(dW))), limit
     if x is None:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer, TwoLayerParams
 
 _ENTRIES = 2**22  # of each array over samples and neurons: 32 MB in float64
@@ -43,7 +44,7 @@ def movement_terms(
     """
     block = min(len(x), max(1, _ENTRIES // net.width))
     parts = []
-    with jax.enable_x64(True):
+    with float64():
         W0, a, W = (jnp.asarray(v, jnp.float64) for v in (params0.W, params0.a, dW))
         for k in range(0, len(x), block):
             # Filled up with the last row, so that one shape is compiled.

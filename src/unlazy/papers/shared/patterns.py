@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64
 
 from unlazy.core.checks import check_finite, check_inputs
+from unlazy.core.float64 import float64
 
 Inputs = Float[Array | np.ndarray, "n d"]
 Weights = Float[Array | np.ndarray, "m d"]
@@ -14,7 +15,7 @@ Weights = Float[Array | np.ndarray, "m d"]
 
 def preactivations(W: Weights, x: Inputs) -> Float64[Array, "n m"]:
     r"""$P = X W^\top$ in float64."""
-    with jax.enable_x64(True):
+    with float64():
         return _product(jnp.asarray(x, jnp.float64), jnp.asarray(W, jnp.float64))
 
 
@@ -28,7 +29,7 @@ def pattern_gram(A: Bool[Array, "n m"], x: Inputs) -> Float64[Array, "n n"]:
 
     The output weights are $\pm 1$ and drop out.
     """
-    with jax.enable_x64(True):
+    with float64():
         return _pattern_gram(A, jnp.asarray(x, jnp.float64))
 
 

@@ -19,6 +19,7 @@ from scipy.special import gammaln, zeta
 
 from unlazy.core.checks import check_count, check_finite, check_name
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 
 Degrees = Int[np.ndarray, " q"]
 Logs = Float64[np.ndarray, " q"]
@@ -136,7 +137,7 @@ class PowerSeries(eqx.Module):
         if not isinstance(z, jax.Array):
             z = np.asarray(z)
             z = z if np.issubdtype(z.dtype, np.floating) else z.astype(np.float64)
-            with jax.enable_x64(True):
+            with float64():
                 return np.asarray(self(jnp.asarray(z)))
         z = z * self.scale if self.scale != 1 else z
         if self.name != "polynomial":

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float64
 
 from unlazy.core.checks import check_finite, check_inputs
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.start_scales import check_start_scale, squares
@@ -49,7 +50,7 @@ def report(
     bound: float,
 ) -> QuadraticFit:
     """The fit with its numbers; `target` is called on the float64 rows of `x`."""
-    with jax.enable_x64(True):
+    with float64():
         movement = jnp.asarray(dW, jnp.float64)
     norm = float(np.sum(np.sum(dW**2, axis=1) ** 2)) ** 0.25
     if x is None:
@@ -73,7 +74,7 @@ def quadratic_term(
 ) -> Float64[np.ndarray, " n"]:
     r"""$f^Q$ in float64, samples in blocks; twins are subtracted first, where they cancel."""
     block = max(1, _ENTRIES // net.width)
-    with jax.enable_x64(True):
+    with float64():
         arrays = [jnp.asarray(v, jnp.float64) for v in (params0.W, params0.a, dW)]
         parts = [
             np.asarray(_quadratic(net, *arrays, jnp.asarray(x[k : k + block])))

@@ -20,6 +20,7 @@ from unlazy.core.checks import (
     check_positive,
 )
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.papers.shared.confidence import check_delta
 
 _AT_ONCE = 256  # sign vectors in one product
@@ -71,7 +72,7 @@ def rademacher_linear(
     check_key(key)
     n = H.shape[0]
     signs = np.asarray(jr.rademacher(key, (draws, n), dtype=jnp.int8))
-    with jax.enable_x64(True):
+    with float64():
         matrix = jnp.asarray(H, jnp.float64)
         squares = np.concatenate(
             [np.asarray(_forms(matrix, signs[k : k + _AT_ONCE])) for k in range(0, draws, _AT_ONCE)]
@@ -100,7 +101,7 @@ def rademacher_linear_bound(H: Float[Array | np.ndarray, "n n"], *, distance: in
     H = as_array(H, "H")
     check_gram(H)
     check_positive(distance, "distance")
-    with jax.enable_x64(True):
+    with float64():
         trace = float(jnp.sum(jnp.diagonal(jnp.asarray(H, jnp.float64))))
     return float(distance) / H.shape[0] * math.sqrt(max(trace, 0.0))
 

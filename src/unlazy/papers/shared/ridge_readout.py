@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_count, check_finite, check_inputs, check_name, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
 from unlazy.papers.shared.arc_cosine_series import relu_series
 from unlazy.special import funk_hecke, gegenbauer, gegenbauer_power, harmonic_dimension, hermite
@@ -154,7 +155,7 @@ def _least_squares(W, alpha: float, beta: np.ndarray, q: int, x: Inputs, ridge: 
         raise ValueError(f"`ridge` must be a number >= 0, got ridge={ridge}.")
     x = np.asarray(x, np.float64)
     y = alpha * (x @ beta) ** q
-    with jax.enable_x64(True):
+    with float64():
         gram = sum(_matmul(Phi, Phi.T) for Phi in _feature_blocks(x, W))
         eigen = eigh(gram + ridge * jnp.eye(len(x)))
         vectors, values = np.asarray(eigen.vectors), np.asarray(eigen.values)

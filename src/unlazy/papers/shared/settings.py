@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import jax
 
 from unlazy.core.draws import bits_of_the_default_dtype
+from unlazy.core.float64 import float64
 
 
 @contextlib.contextmanager
@@ -19,7 +20,7 @@ def reproducible(*, x64: bool = False) -> Iterator[None]:
     rounding, as tuning them does.
     """
     with contextlib.ExitStack() as settings:
-        settings.enter_context(jax.enable_x64(x64))
+        settings.enter_context(float64(x64))
         settings.enter_context(jax.default_prng_impl("threefry2x32"))
         settings.enter_context(bits_of_the_default_dtype())
         if hasattr(jax, "threefry_partitionable"):  # a setting only while there is another form

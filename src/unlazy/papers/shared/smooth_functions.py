@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from unlazy.activations.base import Activation, activation
 from unlazy.core.checks import as_array, check_finite
+from unlazy.core.float64 import float64
 from unlazy.data.composed_products import ComposedProduct
 from unlazy.data.parities import ComposedParities
 from unlazy.papers.shared.power_series import PowerSeries, taylor_series
@@ -144,7 +145,7 @@ def on_rows(function: Callable[[Array], Array], x: Inputs, inputs: int) -> Outpu
         raise ValueError(f"`x` must have shape (n, {inputs}), got x.shape={x.shape}.")
     if isinstance(x, jax.Array):
         return function(x)
-    with jax.enable_x64(True):
+    with float64():
         return np.asarray(function(jnp.asarray(x)))
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from unlazy import kernels
 from unlazy.core.compiling import jit_untuned
+from unlazy.core.float64 import float64
 from unlazy.nets import ResNet3, ThreeLayer
 from unlazy.papers import allenzhu_li2019
 from unlazy.papers.allenzhu_li2019.figures import samples
@@ -50,7 +51,7 @@ def conjugate_model(net: Network, params: Any, inputs: tuple[Any, ...]) -> Linea
         params: its start.
         inputs: of every set, the training set first.
     """
-    with jax.enable_x64(True), on_host():
+    with float64(), on_host():
         wide = _wide(params)
         rows = [np.asarray(x, np.float64) for x in inputs]
         features = np.asarray(_last_features(net, wide, np.concatenate(rows)))
@@ -73,7 +74,7 @@ def tangent_model(
 
     Source: RN-8 and RN-18, arXiv:1905.10337 section 8; the average is ours.
     """
-    with jax.enable_x64(True):
+    with float64():
         wide = _wide(params)
         first, *rest = (np.asarray(x, np.float64) for x in inputs)
         others = np.concatenate(rest)  # as one, since each shape compiles for itself

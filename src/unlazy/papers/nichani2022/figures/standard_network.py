@@ -3,12 +3,12 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy import data, kernels
+from unlazy.core.float64 import float64
 from unlazy.nets import BiasedTwoLayer
 from unlazy.nets.biased_two_layer import BiasedTwoLayerParams
 
@@ -41,7 +41,7 @@ def standard_kernel(
     readout = kernels.nngp(x1, x2, weight_variance=1.0)
     hidden = kernels.ntk(x1, x2, weight_variance=1.0, trained="hidden")
     angles = kernels.arcsin(x1, x2)
-    with jax.enable_x64(True):  # outside of it the sum would be rounded to float32
+    with float64():  # outside of it the sum would be rounded to float32
         # E[sigma' sigma'] alone is a quarter plus the arcsine of the cosine over 2 pi.
         return width * readout + d * hidden + 0.25 + angles / (2 * math.pi)
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.core.compiling import jit_untuned
+from unlazy.core.float64 import float64
 from unlazy.papers.shared.grids.learner import Split
 
 _TOLERANCE = 1e-8  # of the residual that the recursion carries, relative to the labels
@@ -55,7 +56,7 @@ def coupled_ridge_path(
         scales: the ridges $N\omega/2$, in units of the mean eigenvalue of $J J^\top$.
         most: steps. Where a residual is above 1e-5 then, the errors are nan.
     """
-    with jax.enable_x64(True):
+    with float64():
         wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), params)
         sets = [np.asarray(part.x, np.float64) for part in split]
         labels = [np.asarray(part.y, np.float64) for part in split]

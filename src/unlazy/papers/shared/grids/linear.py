@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, Int
 
 from unlazy import nets
 from unlazy.core.compiling import jit_untuned
+from unlazy.core.float64 import float64
 from unlazy.kernels import empirical_ntk_traced
 
 Part = Literal["weights", "last"]
@@ -127,7 +128,7 @@ def linear_model(net: Any, params: Any, part: Part, sets: tuple[Any, ...]) -> Li
         part: "weights" or "last".
         sets: arrays of inputs, two at least, the training set first.
     """
-    with jax.enable_x64(True):
+    with float64():
         # By NumPy, for which nothing is compiled; the other sets as one, since each shape is.
         wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), params)
         trained, frozen = nets.partition(wide, part)

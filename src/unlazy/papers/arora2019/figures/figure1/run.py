@@ -3,12 +3,12 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
 from unlazy import data
+from unlazy.core.float64 import float64
 from unlazy.dynamics import KernelDynamics
 from unlazy.experiments import CellResult, Progress, shared_by_cells
 from unlazy.kernels import relu_gram
@@ -37,7 +37,7 @@ def _labels(kind: str, problem: Problem, *, seed: int) -> np.ndarray:
         return np.asarray(task.y_train)
     if kind == "random":
         return np.asarray(data.random_labels(problem.n, key=jr.fold_in(jr.key(seed), 2)))
-    with jax.enable_x64(True):
+    with float64():
         return math.sqrt(problem.n) * np.asarray(eigen.vectors[:, -1])
 
 

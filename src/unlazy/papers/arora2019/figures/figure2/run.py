@@ -7,6 +7,7 @@ import jax.random as jr
 import numpy as np
 
 from unlazy import data
+from unlazy.core.float64 import float64
 from unlazy.experiments import CellResult, Progress, shared_by_cells
 from unlazy.kernels import relu_gram
 from unlazy.labels import label_complexity
@@ -47,7 +48,7 @@ def _infinite_width(config: InfiniteWidth, *, seed: int) -> CellResult:
     factor = cholesky(H)
     if factor is None:
         raise ValueError("`problem` must have no duplicate images, but its kernel is singular.")
-    with jax.enable_x64(True):
+    with float64():
         outputs = np.asarray(relu_gram(task.x_test, task.x_train) @ factor.solve(y))
     energies = np.sum(np.asarray(factor.whiten(y)) ** 2, axis=0)
     table = {

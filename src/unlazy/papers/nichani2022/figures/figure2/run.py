@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy import data
+from unlazy.core.float64 import float64
 from unlazy.experiments import CellResult, Progress
 from unlazy.nets import BiasedTwoLayer
 from unlazy.nets.biased_two_layer import BiasedTwoLayerParams
@@ -131,7 +132,7 @@ def kernel_errors(config: Sweep, one: Drawn) -> list[tuple[int, float]]:
     """Test losses of kernel ridge regression; of the ridges the better on the test set itself."""
     K = standard_kernel(one.x, width=config.width)
     K_test = standard_kernel(one.x_test, one.x, width=config.width)
-    with jax.enable_x64(True):
+    with float64():
         y, y_test = (jnp.asarray(part, jnp.float64) for part in (one.y, one.y_test))
         found = []
         for n in config.kernel_sizes:
