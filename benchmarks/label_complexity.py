@@ -36,7 +36,7 @@ def peak_memory() -> str:
 
 def complexity(H: kernels.KernelOperator, y: np.ndarray, method: str) -> float:
     if method == "auto":
-        return labels.label_complexity(H, y)
+        return labels.complexity(H, y)
     return math.sqrt(2 * H.solve(y, method=method).energy / len(y))
 
 

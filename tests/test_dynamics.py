@@ -65,7 +65,7 @@ def test_in_the_limit_it_interpolates_and_moves_by_the_label_energy(problem):
     np.testing.assert_allclose(flow.outputs(math.inf), y, atol=1e-10)
     np.testing.assert_allclose(flow.outputs(math.inf, H[:5]), y[:5], atol=1e-9)
     assert flow.loss(math.inf) == 0
-    assert flow.movement(math.inf) ** 2 == pytest.approx(labels.label_energy(H, y), rel=1e-10)
+    assert flow.movement(math.inf) ** 2 == pytest.approx(labels.energy(H, y), rel=1e-10)
     assert flow.movement(0) == 0
 
 

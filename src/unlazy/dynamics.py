@@ -220,7 +220,7 @@ class KernelDynamics(eqx.Module):
 
         Non-decreasing for learning rates up to 1/lambda_max. `movement(math.inf)` is
         $\sqrt{y^\top H^{-1} y}$ when the labels can be interpolated; parts of them that lie where
-        the kernel vanishes never move anything, and `labels.label_energy` is infinite.
+        the kernel vanishes never move anything, and `labels.energy` is infinite.
         """
         learnt = 1 - self._decay(step)
         return float(np.sqrt(np.sum(self._divided(learnt) * learnt * self._squares)))

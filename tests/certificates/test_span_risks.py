@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from unlazy import kernels
-from unlazy.certificates import dot_product_certificate, feature_certificate, kernel_certificate
+from unlazy.certificates import dot_product as dot_product_certificate
+from unlazy.certificates import features as feature_certificate
+from unlazy.certificates import kernel as kernel_certificate
 from unlazy.certificates.dot_products import _integer_rank
 from unlazy.data import corners
 from unlazy.special import subsets

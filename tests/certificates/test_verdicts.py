@@ -10,11 +10,17 @@ import pytest
 from unlazy import kernels
 from unlazy.certificates import (
     CubeCertificate,
-    dot_product_certificate,
-    feature_certificate,
-    kernel_certificate,
 )
 from unlazy.certificates import cube as cube_certificates
+from unlazy.certificates import (
+    dot_product as dot_product_certificate,
+)
+from unlazy.certificates import (
+    features as feature_certificate,
+)
+from unlazy.certificates import (
+    kernel as kernel_certificate,
+)
 from unlazy.data import ComposedParities, corners, target
 from unlazy.special import subsets
 
@@ -282,7 +288,7 @@ def test_bad_arguments_are_refused(no_shape_checker):
     certify = functools.partial(kernel_certificate, exponential)
     with pytest.raises(ValueError, match=r"corners of one cube.*row 2, where the sizes.*0\.5"):
         certify(np.where(np.arange(6)[:, None] == 2, 0.5, x), degree=2)
-    with pytest.raises(ValueError, match=r"got d=30.*Call dot_product_certificate"):
+    with pytest.raises(ValueError, match=r"got d=30.*Call certificates.dot_product"):
         certify(np.ones((4, 30)), degree=2)
     with pytest.raises(ValueError, match=r"smallest eigenvalue of -.*Functions of any kind"):
         kernel_certificate(lambda a, b: -exponential(a, b), x, degree=2)

@@ -11,7 +11,7 @@ import pytest
 from unlazy.core.errors import UnlazyWarning
 from unlazy.dynamics import KernelDynamics
 from unlazy.kernels import KernelRegression, empirical_ntk_traced, operator, relu_gram
-from unlazy.labels import label_energy
+from unlazy.labels import energy as label_energy
 
 EPS = float(np.finfo(np.float32).eps)
 

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from unlazy.kernels import relu_gram
-from unlazy.labels import degree_spectrum, label_energy
+from unlazy.labels import degree_spectrum
+from unlazy.labels import energy as label_energy
 
 
 def on_sphere(n, d, seed=0):

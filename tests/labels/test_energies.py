@@ -8,7 +8,8 @@ import pytest
 from unlazy import data
 from unlazy.core.errors import UnlazyWarning
 from unlazy.kernels import relu_gram
-from unlazy.labels import label_complexity, label_energy
+from unlazy.labels import complexity as label_complexity
+from unlazy.labels import energy as label_energy
 
 
 def sample(n=40, d=6, seed=0):

@@ -8,7 +8,8 @@ import pytest
 from unlazy import data
 from unlazy.core.errors import UnlazyWarning
 from unlazy.kernels import relu_gram
-from unlazy.labels import label_energy, leave_one_out
+from unlazy.labels import energy as label_energy
+from unlazy.labels import leave_one_out
 
 
 def sample(n=25, d=4, seed=0):

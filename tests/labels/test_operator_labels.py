@@ -6,7 +6,8 @@ import pytest
 
 from unlazy.core.errors import UnlazyWarning
 from unlazy.kernels import operator, relu_gram
-from unlazy.labels import label_complexity, label_energy
+from unlazy.labels import complexity as label_complexity
+from unlazy.labels import energy as label_energy
 
 MEMORIES = [1, 25_000, 10**9]  # conjugate gradients, float32 with refinement, Cholesky (n = 64)
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from unlazy.kernels import relu_gram
-from unlazy.labels import label_complexity, label_energy
+from unlazy.labels import complexity as label_complexity
+from unlazy.labels import energy as label_energy
 from unlazy.laziness import measure, plot_report
 
 

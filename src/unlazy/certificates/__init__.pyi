@@ -1,6 +1,6 @@
-from unlazy.certificates.cube import feature_certificate as feature_certificate
-from unlazy.certificates.cube import kernel_certificate as kernel_certificate
-from unlazy.certificates.dot_products import dot_product_certificate as dot_product_certificate
+from unlazy.certificates.cube import features as features
+from unlazy.certificates.cube import kernel as kernel
+from unlazy.certificates.dot_products import dot_product as dot_product
 from unlazy.certificates.verdicts import CubeCertificate as CubeCertificate
 from unlazy.certificates.verdicts import DotProductCertificate as DotProductCertificate
 from unlazy.certificates.verdicts import ParityCertificate as ParityCertificate

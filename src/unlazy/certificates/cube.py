@@ -29,7 +29,7 @@ _PSD = 1e-8  # a negative eigenvalue this small, relative to the largest, is rou
 
 
 @entry
-def kernel_certificate(
+def kernel(
     kernel: Callable[..., Any],
     x: Inputs,
     *,
@@ -51,7 +51,7 @@ def kernel_certificate(
 
     with P the projector onto the span of the $K(\cdot, x_n)$ in the basis of parities. The cost is
     $O(2^d N^2)$ for all targets at once: d = 16 and N = 100 take a second or two. Kernels that are
-    functions of $\langle x, x'\rangle$ have `dot_product_certificate` for any d.
+    functions of $\langle x, x'\rangle$ have `certificates.dot_product` for any d.
 
     The other coordinates of the inputs, if any, follow a law of their own with finitely many values
     `others` of probabilities `weights`, independent of the cube. The risk is then under the law of
@@ -92,7 +92,7 @@ def kernel_certificate(
         >>> import functools, jax, unlazy as ul
         >>> x = ul.data.cube(30, 8, key=jax.random.key(0))
         >>> kernel = functools.partial(ul.kernels.tangent, layers=3)
-        >>> print(kernel_certificate(kernel, x, degree=4).fraction_bad)
+        >>> print(ul.certificates.kernel(kernel, x, degree=4).fraction_bad)
         1.0
     """
     check_target(alpha, threshold)
@@ -112,7 +112,7 @@ def kernel_certificate(
         raise ValueError(
             "`x` must have few enough coordinates to list all corners, at most 2^28 values of "
             f"functions, got d={on_cube} and {len(x)} functions at {len(law.values)} values of the "
-            "others. Call dot_product_certificate, which lists nothing and holds for every kernel "
+            "others. Call certificates.dot_product, which lists nothing and holds for every kernel "
             "that is a function of the inner product."
         )
     _check_psd(kernel, x)
@@ -124,7 +124,7 @@ def kernel_certificate(
 
 
 @entry
-def feature_certificate(
+def features(
     features: Callable[[Any], Any],
     inputs: int,
     *,
@@ -137,7 +137,7 @@ def feature_certificate(
 ) -> CubeCertificate:
     r"""The least risk of linear regression on a feature map, whatever its weights and samples.
 
-    As `kernel_certificate`, for the span of the D features instead of the $K(\cdot, x_n)$: with
+    As `certificates.kernel`, for the span of the D features instead of the $K(\cdot, x_n)$: with
     infinitely many samples, too. A feature that is zero at every corner counts as zero.
 
     Source: RN-21 and RN-48, arXiv:1905.10337 Theorem 3.
@@ -158,7 +158,7 @@ def feature_certificate(
 
     Example:
         >>> W = np.random.default_rng(0).standard_normal((8, 40))
-        >>> found = feature_certificate(lambda x: np.maximum(x @ W, 0), 8, degree=3)
+        >>> found = features(lambda x: np.maximum(x @ W, 0), 8, degree=3)
         >>> print(found.fraction_bad, found.counting_bound < len(found.sets))
         1.0 True
     """
@@ -235,7 +235,7 @@ def _check_psd(kernel: Callable[..., Any], x: Float64[np.ndarray, "n d"]) -> Non
         raise ValueError(
             "`kernel` must be symmetric and positive semi-definite, got a smallest eigenvalue of "
             f"{values[-1]:.3g} on `x`, where the largest is {values[0]:.3g}, and an asymmetry of "
-            f"{gap:.3g}. Functions of any kind have feature_certificate."
+            f"{gap:.3g}. Functions of any kind have certificates.features."
         )
 
 

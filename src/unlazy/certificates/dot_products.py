@@ -25,7 +25,7 @@ _PRIMES = (2**31 - 1, 2**31 - 19)  # products of two residues fit into int64
 
 
 @entry
-def dot_product_certificate(
+def dot_product(
     x: Float[Array | np.ndarray, "n d"],
     *,
     degree: int | None = None,
@@ -64,7 +64,7 @@ def dot_product_certificate(
     Example:
         >>> import jax, unlazy as ul
         >>> x = ul.data.cube(100, 30, key=jax.random.key(0))
-        >>> found = dot_product_certificate(x, sets=[range(8)])
+        >>> found = dot_product(x, sets=[range(8)])
         >>> print(found.min_ratio > 0.999)
         True
     """

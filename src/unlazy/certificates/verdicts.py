@@ -139,7 +139,7 @@ class ParityCertificate(eqx.Module):
 class CubeCertificate(ParityCertificate):
     r"""Bounds of the least risk in a span of every target $x_i + \alpha\chi_S(x)$, $i \in S$.
 
-    Made by `kernel_certificate` and `feature_certificate`. The least risk R(S, i) lies between
+    Made by `certificates.kernel` and `certificates.features`. The least risk R(S, i) lies between
     `risks` and `attained`, whatever the errors of the functions within their accuracy; where these
     are small beside the singular values of the functions, the two differ by about `error` times
     `condition`. A target is bad, learnt or undecided. `captured` and `rank` are of the functions
@@ -194,7 +194,7 @@ class CubeCertificate(ParityCertificate):
 class DotProductCertificate(ParityCertificate):
     r"""A bound for every kernel that is a function of $\langle x, x'\rangle$, on one sample.
 
-    Made by `dot_product_certificate`.
+    Made by `certificates.dot_product`.
 
     Source: RN-24, arXiv:1905.10337.
     """

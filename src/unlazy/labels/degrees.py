@@ -11,7 +11,7 @@ from unlazy.core.checks import check_count, check_inputs, check_labels, check_un
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.kernels import relu_gram
-from unlazy.labels.energies import label_energy
+from unlazy.labels.energies import energy as label_energy
 from unlazy.linalg import eigh
 
 _RANK_TOLERANCE = 1e-9  # of the largest eigenvalue: below it a direction is rounding

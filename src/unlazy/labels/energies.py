@@ -23,7 +23,7 @@ _LARGEST_EIGH = 5000  # rows of an operator up to which a singular one is decomp
 
 
 @entry
-def label_energy(
+def energy(
     H: Float[Array | np.ndarray, "n n"] | KernelOperator, y: Float[Array | np.ndarray, "n *c"]
 ) -> float:
     r"""How much it costs a kernel to interpolate the labels.
@@ -54,7 +54,7 @@ def label_energy(
             converged and the result is only a lower bound.
 
     Example:
-        >>> label_energy(jnp.diag(jnp.array([4.0, 0.25])), jnp.array([1.0, -1.0]))
+        >>> energy(jnp.diag(jnp.array([4.0, 0.25])), jnp.array([1.0, -1.0]))
         4.25
     """
     if isinstance(H, KernelOperator):
@@ -75,7 +75,7 @@ def label_energy(
 
 
 @entry
-def label_complexity(
+def complexity(
     H: Float[Array | np.ndarray, "n n"] | KernelOperator, y: Float[Array | np.ndarray, "n *c"]
 ) -> float:
     r"""The complexity measure that bounds the population loss, whatever the width.
@@ -84,13 +84,13 @@ def label_complexity(
 
     Not clipped: above 1 it says nothing as a bound, but still ranks label sets.
 
-    Source: AR-11, arXiv:1901.08584 Theorem 5.1. Raises and warns as `label_energy` does.
+    Source: AR-11, arXiv:1901.08584 Theorem 5.1. Raises and warns as `labels.energy` does.
 
     Example:
-        >>> label_complexity(jnp.eye(2) / 4, jnp.array([2.0, 2.0]))
+        >>> complexity(jnp.eye(2) / 4, jnp.array([2.0, 2.0]))
         5.656854249492381
     """
-    return math.sqrt(2 * label_energy(H, y) / H.shape[0])
+    return math.sqrt(2 * energy(H, y) / H.shape[0])
 
 
 def _balanced(H: Array | np.ndarray, y: Array | np.ndarray) -> tuple[Any, Any]:

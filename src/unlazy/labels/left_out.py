@@ -14,7 +14,8 @@ from unlazy.core.checks import as_array, check_count, check_gram, check_labels
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning
 from unlazy.core.float64 import float64
-from unlazy.labels.energies import label_energy, null_tolerance
+from unlazy.labels.energies import energy as label_energy
+from unlazy.labels.energies import null_tolerance
 from unlazy.linalg import CholeskyFactor, cholesky, eigh
 
 
@@ -46,13 +47,13 @@ def leave_one_out(
     memory of `H` beside it.
 
     A row that depends on others under the kernel (a duplicate with an equal label) costs nothing.
-    Rows whose labels are in conflict cost `inf`, as `label_energy` is `inf` with them; the costs
+    Rows whose labels are in conflict cost `inf`, as `labels.energy` is `inf` with them; the costs
     of the other rows are then those among themselves, without the rows in conflict.
 
     Source: AR-114, beside arXiv:1901.08584 Theorem 5.1.
 
     Raises:
-        ValueError: as `label_energy`.
+        ValueError: as `labels.energy`.
 
     Warns:
         UnlazyWarning: labels are in conflict; the rows are named.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unlazy.kernels import relu_gram
-from unlazy.labels import label_energy
+from unlazy.labels import energy as label_energy
 from unlazy.papers.arora2019 import (
     Arctan,
     Constant,

@@ -101,7 +101,7 @@ def test_laziness_is_the_movement_over_the_initial_scale():
     y = data.random_labels(20, key=jax.random.key(2))
     H = relu_gram(x)
     rho = laziness(H, y, width=400, init_scale=0.5)
-    assert rho == pytest.approx(math.sqrt(labels.label_energy(H, y)) / (0.5 * 20))
+    assert rho == pytest.approx(math.sqrt(labels.energy(H, y)) / (0.5 * 20))
     assert laziness(H, y, width=1600, init_scale=0.5) == pytest.approx(rho / 2)
 
 

@@ -9,7 +9,7 @@ import pytest
 from unlazy import data
 from unlazy.dynamics import KernelDynamics
 from unlazy.kernels import relu_gram
-from unlazy.labels import label_energy
+from unlazy.labels import energy as label_energy
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers import arora2019
 from unlazy.papers.arora2019 import (

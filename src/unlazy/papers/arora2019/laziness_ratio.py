@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from unlazy.core.checks import check_count, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.labels.energies import label_energy
+from unlazy.labels.energies import energy as label_energy
 from unlazy.papers.shared.patterns import Inputs, Weights, check_network, pattern, preactivations
 
 
@@ -32,7 +32,7 @@ def laziness(
     interpolates the labels.
 
     Source: AR-14, derived from arXiv:1901.08584 sections 4 and 5. Raises and warns as
-    `label_energy` does.
+    `labels.energy` does.
 
     Args:
         H: Gram matrix, H-infinity or that of the start.

@@ -14,7 +14,7 @@ from unlazy.core.checks import check_inputs, check_unit_rows
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.kernels import relu_gram
-from unlazy.labels.energies import label_energy
+from unlazy.labels.energies import energy as label_energy
 from unlazy.papers.arora2019.functions import Power, Powers, TargetFunction, row_norms
 from unlazy.papers.arora2019.kernel_series import ntk_series_coefficients
 from unlazy.papers.shared.patterns import Inputs

@@ -89,7 +89,7 @@ def population_loss(
     paper's proof, (c) is derived.
 
     Args:
-        energy: $M$, from `label_energy`; `inf`, for labels in conflict, gives `inf`.
+        energy: $M$, from `labels.energy`; `inf`, for labels in conflict, gives `inf`.
         n: number of samples.
         variant: which bound.
         delta: failure probability; "leading" has none.
@@ -110,7 +110,7 @@ def population_loss(
     check_count(n, "n", most=None)
     check_delta(delta)
     if not energy >= 0:
-        raise ValueError(f"`energy` must be >= 0, got energy={energy}. Use label_energy(H, y).")
+        raise ValueError(f"`energy` must be >= 0, got energy={energy}. Use labels.energy(H, y).")
     if not training_loss >= 0:
         raise ValueError(f"`training_loss` must be >= 0, got training_loss={training_loss}.")
     if variant == "paper":

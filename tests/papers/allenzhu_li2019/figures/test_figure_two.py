@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from unlazy.certificates import dot_product_certificate
+from unlazy.certificates import dot_product as dot_product_certificate
 from unlazy.experiments import CellResult, Store, run_experiment
 from unlazy.papers.allenzhu_li2019.figures import samples
 from unlazy.papers.allenzhu_li2019.figures.figure2 import EXPERIMENT

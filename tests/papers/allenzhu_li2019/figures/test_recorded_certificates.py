@@ -6,7 +6,8 @@ import functools
 import numpy as np
 import pytest
 
-from unlazy.certificates import dot_product_certificate, kernel_certificate
+from unlazy.certificates import dot_product as dot_product_certificate
+from unlazy.certificates import kernel as kernel_certificate
 from unlazy.data import corners
 from unlazy.papers.allenzhu_li2019.figures import certificates
 from unlazy.papers.allenzhu_li2019.figures.certificates.config import (

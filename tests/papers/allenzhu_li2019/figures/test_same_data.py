@@ -8,7 +8,7 @@ import jax.random as jr
 import pytest
 
 from unlazy import data
-from unlazy.certificates import dot_product_certificate
+from unlazy.certificates import dot_product as dot_product_certificate
 from unlazy.nets import ResNet3
 from unlazy.papers.shared.grids.learner import MeanSquare, Samples
 from unlazy.train import fit_grid

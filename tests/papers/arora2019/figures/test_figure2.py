@@ -6,7 +6,7 @@ import pytest
 
 from unlazy import data
 from unlazy.kernels import relu_gram
-from unlazy.labels import label_complexity
+from unlazy.labels import complexity as label_complexity
 from unlazy.papers.arora2019.figures import figure2
 from unlazy.papers.arora2019.figures.figure2.claims import rank_correlation
 from unlazy.papers.arora2019.figures.figure2.config import FRACTIONS, InfiniteWidth

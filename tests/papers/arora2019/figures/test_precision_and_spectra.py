@@ -10,7 +10,7 @@ import pytest
 from unlazy import data
 from unlazy.core.errors import UnlazyWarning
 from unlazy.kernels import relu_gram
-from unlazy.labels import label_energy
+from unlazy.labels import energy as label_energy
 
 
 @functools.cache

@@ -72,12 +72,12 @@ def _sweep(config: Sweep, x: Rows, draw: np.random.Generator) -> Callable[[int],
     learner = None if features or config.learner == ALL else kernel(config.learner, d)
 
     def row(n: int) -> dict[str, float]:
-        shared = found = certificates.dot_product_certificate(x[:n], **options)
+        shared = found = certificates.dot_product(x[:n], **options)
         if features:
-            found = certificates.feature_certificate(features(n), d, **options)
+            found = certificates.features(features(n), d, **options)
         elif learner:
             known = _dimension(config.learner, x[:n])
-            found = certificates.kernel_certificate(learner, x[:n], dimension=known, **options)
+            found = certificates.kernel(learner, x[:n], dimension=known, **options)
         projected = ALPHA**2 * np.clip(1 - found.captured, 0, 1)
         return {
             "fraction_bad": found.fraction_bad,
@@ -120,11 +120,11 @@ def _remark(
 
     def row(n: int) -> dict[str, float]:
         options = {"degree": config.k, "alpha": ALPHA, "others": others, "weights": p}
-        exact = certificates.kernel_certificate(learner, whole[:n], **options)
+        exact = certificates.kernel(learner, whole[:n], **options)
         # A product of kernels, averaged: the other coordinates of a point give but a factor.
         is_product = config.learner in ("gaussian", "exponential")
         known = len(np.unique(x[:n], axis=0)) if is_product else None
-        averaged = certificates.kernel_certificate(
+        averaged = certificates.kernel(
             learner, whole[:n], averaged=True, dimension=known, **options
         )
         return {

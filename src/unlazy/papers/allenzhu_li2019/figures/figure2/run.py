@@ -4,7 +4,7 @@
 import jax
 import numpy as np
 
-from unlazy.certificates import dot_product_certificate
+from unlazy.certificates import dot_product as dot_product_certificate
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers.allenzhu_li2019.figures import samples
 from unlazy.papers.allenzhu_li2019.figures.figure2.config import KERNELS, Coupled, Limits, Training

@@ -10,7 +10,7 @@ from unlazy import data
 from unlazy.core.float64 import float64
 from unlazy.experiments import CellResult, Progress, shared_by_cells
 from unlazy.kernels import relu_gram
-from unlazy.labels import label_complexity
+from unlazy.labels import complexity as label_complexity
 from unlazy.linalg import cholesky, eigh
 from unlazy.papers.arora2019.figures.figure2.config import InfiniteWidth, Trained
 from unlazy.papers.arora2019.figures.problems import Problem, train
