@@ -42,7 +42,7 @@ def registry(toy, tmp_path, monkeypatch):
 
 def use(monkeypatch, experiment):
     real = papers.get
-    monkeypatch.setattr(papers, "_FIGURES", ("toy/figure1",))
+    monkeypatch.setattr("unlazy.papers.catalogue._FIGURES", ("toy/figure1",))
     monkeypatch.setattr(papers, "get", lambda n: experiment if n == "toy/figure1" else real(n))
 
 
@@ -249,7 +249,7 @@ def test_json_of_a_run_is_one_object_and_nothing_else(call, toy, monkeypatch):
 
 
 def test_all_runs_every_figure_and_exits_1_when_one_verdict_has_changed(call, toy, monkeypatch):
-    monkeypatch.setattr(papers, "_FIGURES", ("toy/figure1", "toy/figure1"))
+    monkeypatch.setattr("unlazy.papers.catalogue._FIGURES", ("toy/figure1", "toy/figure1"))
     code, out, _ = call("run", "--all", "--preset", "smoke", "--json")
     content = json.loads(out)
     assert code == 0

@@ -22,6 +22,7 @@ toy = sys.modules["toy"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(toy)
 from unlazy import papers
 from unlazy.__main__ import main
+from unlazy.papers import catalogue
 
 def busy(*_):
     end = time.monotonic() + 0.005
@@ -35,7 +36,7 @@ def run(config, *, seed, progress):
     return toy.run(config, seed=seed, progress=progress)
 
 gc.callbacks.append(busy)
-papers._FIGURES = ("toy/figure1",)
+catalogue._FIGURES = ("toy/figure1",)
 papers.get = lambda name: dataclasses.replace(toy.EXPERIMENT, run=run)
 sys.argv[1:] = ["run", "toy/figure1", "--preset", "smoke", "--out", sys.argv[2]]
 main()
@@ -168,7 +169,7 @@ def interrupted(command, wait, number=signal.SIGINT, **variables):
 
 def test_a_run_ends_with_130_wherever_the_interrupt_lands(tmp_path):
     rng = random.Random(1)
-    toy = Path(__file__).parent / "experiments" / "toy.py"
+    toy = Path(__file__).parents[1] / "experiments" / "toy.py"
     command = [sys.executable, "-c", COLLECTING, str(toy), str(tmp_path)]
 
     def wait(child):
