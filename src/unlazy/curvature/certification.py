@@ -14,12 +14,11 @@ from jaxtyping import PRNGKeyArray
 from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.loss_calls import Loss
-from unlazy.core.trained import Trained
+from unlazy.core.trained import LayeredParams, Trained
 from unlazy.curvature.hessian import ExtremeEigenvalues, smoothed_ends, spectrum_ends
 from unlazy.curvature.kinks import Kink, kink_here, kink_near, may_kink
 from unlazy.curvature.objective import Objective, float64_objective, float64_scope
 from unlazy.curvature.smoothed import Smoothing, smoothed
-from unlazy.nets import TwoLayerParams
 
 Verdict = Literal[
     "second-order stationary", "saddle", "not stationary", "undecided", "not twice differentiable"
@@ -122,8 +121,9 @@ def certify(
         params: as in `hvp`.
         data: as in `hvp`.
         trained: as in `hvp`.
-        width: m; by default the rows of W of a `TwoLayerParams`, or of `params` if that is one
-            matrix. Without one (1 for other pytrees) the tolerances are for the plain numbers.
+        width: m; by default the `width` of a learner's parameters that have one, as those of
+            `TwoLayer` do, or the rows of `params` if that is one matrix. Without a width the
+            tolerances are for the plain numbers.
         gradient_tolerance: $\varepsilon_g$.
         curvature_tolerance: $\varepsilon_h$.
         steps: as in `extreme_eigenvalues`.
@@ -252,6 +252,6 @@ def _verdict(
 
 
 def _width(params: Any) -> int | None:
-    if isinstance(params, TwoLayerParams):
-        return int(params.W.shape[0])
+    if isinstance(params, LayeredParams):
+        return getattr(params, "width", None)
     return int(np.shape(params)[0]) if eqx.is_array_like(params) and np.ndim(params) == 2 else None

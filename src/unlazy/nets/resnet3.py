@@ -233,6 +233,11 @@ class ResNet3LastLayer(eqx.Module):
     net: ResNet3
     params: ResNet3Params
 
+    @property
+    def start(self) -> Float[Array, "k m"]:
+        """The output weights of the network it was made of."""
+        return self.params.A
+
     @entry
     def __call__(self, A: Float[Array, "k m"], x: Float[Array, "n d"]) -> Float[Array, "n k"]:
         """The outputs at the rows of `x`, with output weights `A`."""

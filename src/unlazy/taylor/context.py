@@ -10,7 +10,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Jaxpr, JaxprEqn
 from jaxtyping import Array
 
-from unlazy.taylor.series import Series
+from unlazy.special.array_series import Series
 
 Evaluate = Callable[["Context", Jaxpr, Sequence[Any], Sequence[Series]], list[Series]]
 

@@ -9,9 +9,9 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jaxtyping import Array
 
+from unlazy.special.array_series import Series, dense
 from unlazy.taylor.context import Context
 from unlazy.taylor.linear_rules import Rule
-from unlazy.taylor.series import Series, dense
 
 
 def _run(ctx: Context, closed: ClosedJaxpr, operands: Sequence[Series]) -> list[Series]:

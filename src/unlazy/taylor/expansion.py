@@ -3,7 +3,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -14,16 +14,26 @@ from jaxtyping import Array, Float, PyTree
 from unlazy.core.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.nets import TwoLayer
+from unlazy.special.array_series import Series, dense, total
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
 from unlazy.taylor.movement import displacement, is_wide, matched
-from unlazy.taylor.series import Series, dense, total
 from unlazy.taylor.sides import check_sides, check_slope
-from unlazy.taylor.two_layer_terms import two_layer_terms
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
+
+
+@runtime_checkable
+class HasTaylorSeries(Protocol):
+    """A network that has its Taylor series in closed form."""
+
+    def taylor_series(
+        self, params: Any, delta: Any, x: Any, order: int
+    ) -> tuple[Series, dict[str, Array]]:
+        """The series, and by the name of an operation whether it meets a kink."""
+        ...
+
 
 AtKinks = Literal["raise", "jax"]
 """What is done where a derivative does not exist: an error, or JAX's own derivative."""
@@ -47,7 +57,8 @@ def terms(
     The first is the output at `params`, the second the linearised (NTK) model's change, the third
     the quadratic term, its 1/2 included. Computed in one pass over the network with truncated
     power series: about 2k + 1 times the products of a forward pass at order k, and a program that
-    grows with k rather than with $2^k$. A `TwoLayer` takes its closed form.
+    grows with k rather than with $2^k$. A network that offers `taylor_series`, as `TwoLayer` does,
+    takes its closed form.
 
     Custom derivatives are followed as `jax.grad` follows them. Where a function has a kink, as ReLU
     at exactly 0, and the parameters move across it, the terms from both sides are compared: those
@@ -268,10 +279,9 @@ class _Found(NamedTuple):
 def _series(
     params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, side: int
 ) -> tuple[Series, _Found]:
-    if isinstance(f, TwoLayer) and side == 0:
-        series, kink = two_layer_terms(f, params, delta, x, order)
-        ties = None if kink is None else kink[None]
-        return series, _Found(_stacked(series, order), ties, (f.activation.name,))
+    if isinstance(f, HasTaylorSeries) and side == 0:
+        series, ties = f.taylor_series(params, delta, x, order)
+        return series, _found(series, order, list(ties.items()))
     leaves, structure = jax.tree.flatten(params, is_leaf=lambda leaf: leaf is None)
     moves = jax.tree.leaves(delta, is_leaf=lambda leaf: leaf is None)
     moving = [k for k, move in enumerate(moves) if move is not None]
@@ -285,8 +295,13 @@ def _series(
 
     start = [(leaves[k], moves[k]) for k in moving]
     series, ctx = taylor_coefficients(function, order, start, side)
-    ties = jnp.stack([tie.found for tie in ctx.ties]) if ctx.ties else None
-    return series, _Found(_stacked(series, order), ties, tuple(tie.name for tie in ctx.ties))
+    return series, _found(series, order, [(tie.name, tie.found) for tie in ctx.ties])
+
+
+def _found(series: Series, order: int, ties: list[tuple[str, Array]]) -> _Found:
+    names, flags = zip(*ties, strict=True) if ties else ((), ())
+    stacked = jnp.stack(flags) if flags else None
+    return _Found(jnp.stack(dense(series, order)), stacked, tuple(names))
 
 
 @eqx.filter_jit
@@ -300,10 +315,6 @@ def _compiled_sum(params: PyTree, f: Apply, new: PyTree, x: PyTree, order: int) 
     result = total(series)
     assert result is not None
     return found._replace(values=result)
-
-
-def _stacked(series: Series, order: int) -> Array:
-    return jnp.stack(dense(series, order))
 
 
 def _one_array(out: Any) -> Array:

@@ -20,6 +20,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.core.primitives import closed_call_p, custom_vjp_call_p, jit_p, remat_p
 from jaxtyping import Array
 
+from unlazy.special.array_series import Series, derivative, is_moving, primitive_of, trimmed
 from unlazy.taylor.context import Context
 from unlazy.taylor.control import CONTROL
 from unlazy.taylor.failures import UnsupportedOperationError
@@ -27,7 +28,6 @@ from unlazy.taylor.kinks import KINKS
 from unlazy.taylor.linear_rules import LINEAR, Rule
 from unlazy.taylor.pooling import POOLING
 from unlazy.taylor.scattering import SCATTERING
-from unlazy.taylor.series import Series, derivative, is_moving, primitive_of, trimmed
 from unlazy.taylor.smooth_rules import SMOOTH
 from unlazy.taylor.solving import SOLVING
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
+from unlazy.special.array_series import Series, at, minus, trimmed
 from unlazy.taylor.context import Context
 from unlazy.taylor.linear_rules import Rule, alike, bind
-from unlazy.taylor.series import Series, at, minus, trimmed
 
 _ROUNDING = 32  # units in the last place, of a coefficient computed in two ways
 

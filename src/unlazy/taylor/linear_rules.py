@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
-from unlazy.taylor.context import SPARE, Context, shaped
-from unlazy.taylor.series import (
+from unlazy.special.array_series import (
     Series,
     at,
     dense,
@@ -25,6 +24,7 @@ from unlazy.taylor.series import (
     total,
     trimmed,
 )
+from unlazy.taylor.context import SPARE, Context, shaped
 
 Rule = Callable[..., Series | list[Series]]
 

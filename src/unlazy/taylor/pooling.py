@@ -13,10 +13,10 @@ from jax import lax
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
+from unlazy.special.array_series import Series, at, trimmed
 from unlazy.taylor.context import Context, shaped
 from unlazy.taylor.kinks import difference, direction, moves
 from unlazy.taylor.linear_rules import Rule
-from unlazy.taylor.series import Series, at, trimmed
 
 
 def pooled_max(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:

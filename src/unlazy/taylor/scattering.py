@@ -9,9 +9,9 @@ from jax import lax
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
+from unlazy.special.array_series import Series, dense, trimmed
 from unlazy.taylor.context import Context
 from unlazy.taylor.linear_rules import Rule, bind
-from unlazy.taylor.series import Series, dense, trimmed
 
 
 class _Pair(NamedTuple):

@@ -10,9 +10,9 @@ from jax.extend.core import JaxprEqn
 from jax.lax import Precision
 from jaxtyping import Array
 
+from unlazy.special.array_series import Series, at, minus, total, trimmed
 from unlazy.taylor.context import Context
 from unlazy.taylor.linear_rules import Rule, bind
-from unlazy.taylor.series import Series, at, minus, total, trimmed
 
 
 def triangular_solve(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Series:

@@ -3,7 +3,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,20 @@ from unlazy.core.float64 import float64
 from unlazy.core.trained import Trained, partition
 from unlazy.kernels.empirical import blocks
 from unlazy.kernels.empirical.model import Apply, Model, check_rowwise
-from unlazy.nets import ResNet3
 from unlazy.taylor.movement import is_wide
 
 Implementation = Literal["auto", "layerwise", "jacobian", "ntk-vector"]
 _IMPLEMENTATIONS = ("auto", "layerwise", "jacobian", "ntk-vector")
 _MEMORY = 2**30  # bytes: a block of a thousand rows for most networks, and little on any machine
+
+
+@runtime_checkable
+class HasLastLayer(Protocol):
+    """A network whose last layer is a model of its own, as where its weights are used twice."""
+
+    def last_layer(self, params: Any) -> Any:
+        """The model `f(weights, x)` of the last layer, with its weights in the field `start`."""
+        ...
 
 
 @entry
@@ -222,8 +230,9 @@ def _prepare(f, params, inputs: dict[str, Any], trained, implementation, memory)
             f"got x1.shape={inputs['x1'].shape} and x2.shape={inputs['x2'].shape}."
         )
     is_last = isinstance(trained, str) and trained == "last"
-    if is_last and isinstance(f, ResNet3):  # its A may be used twice, then this is another model
-        f, params, trained = f.last_layer(params), params.A, None
+    if is_last and isinstance(f, HasLastLayer):
+        last = f.last_layer(params)
+        f, params, trained = last, last.start, None
     # Float64 arrays of NumPy keep their digits whatever the global setting is.
     wide = is_wide(params)
     with float64() if wide else contextlib.nullcontext():
