@@ -3,16 +3,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax.numpy as jnp
-from jax.core import ShapedArray
-from jax.extend.core import Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr
 from jaxtyping import Array
 
 from unlazy.special.array_series import Series
 
-Evaluate = Callable[["Context", Jaxpr, Sequence[Any], Sequence[Series]], list[Series]]
+Evaluate = Callable[["Context", ClosedJaxpr, Sequence[Series]], list[Series]]
 
 SPARE = 2
 """Orders computed beyond those asked for on the sides of a kink: for a rule within a rule, or 0/0
@@ -69,10 +67,3 @@ class Context:
         for tie in self.ties:
             found = found | tie.found
         return found
-
-
-def shaped(eqn: JaxprEqn, k: int = 0) -> ShapedArray:
-    """Shape and dtype of a result."""
-    aval = eqn.outvars[k].aval
-    assert isinstance(aval, ShapedArray)
-    return aval

@@ -14,10 +14,6 @@ from unlazy.taylor.context import Context
 from unlazy.taylor.linear_rules import Rule
 
 
-def _run(ctx: Context, closed: ClosedJaxpr, operands: Sequence[Series]) -> list[Series]:
-    return ctx.evaluate(ctx, closed.jaxpr, closed.consts, operands)
-
-
 def _filled(ctx: Context, values: Sequence[Series]) -> list[Series]:
     """One structure for every step of a loop and every branch: nothing is known to be zero."""
     return [
@@ -35,7 +31,7 @@ def scan(ctx: Context, eqn: JaxprEqn, *operands: Series) -> list[Series]:
     def body(carry: tuple[list[Series], Array], xs: list[Series]) -> Any:
         values, tied = carry
         within = ctx.inner()
-        results = _run(within, closed, [*fixed, *values, *xs])
+        results = ctx.evaluate(within, closed, [*fixed, *values, *xs])
         return (_filled(ctx, results[:count]), tied | within.any_tie()), results[count:]
 
     start = _filled(ctx, operands[constants : constants + count])
@@ -75,14 +71,14 @@ def while_loop(ctx: Context, eqn: JaxprEqn, *operands: Series) -> list[Series]:
 
     def goes_on(carry: tuple[list[Series], Array]) -> Array:
         values = [s[:1] for s in carry[0]]
-        (result,) = _run(ctx.inner(), condition, [*for_condition, *values])
+        (result,) = ctx.evaluate(ctx.inner(), condition, [*for_condition, *values])
         assert result[0] is not None
         return result[0]
 
     def step(carry: tuple[list[Series], Array]) -> tuple[list[Series], Array]:
         values, tied = carry
         within = ctx.inner()
-        results = _run(within, body, [*for_body, *values])
+        results = ctx.evaluate(within, body, [*for_body, *values])
         return _filled(ctx, results), tied | within.any_tie()
 
     start = _filled(ctx, operands[first + second :])
@@ -97,7 +93,7 @@ def cond(ctx: Context, eqn: JaxprEqn, index: Series, *operands: Series) -> list[
     def branch(closed: ClosedJaxpr) -> Any:
         def run(values: list[Series]) -> tuple[list[Series], Array]:
             within = ctx.inner()
-            results = _filled(ctx, _run(within, closed, values))
+            results = _filled(ctx, ctx.evaluate(within, closed, values))
             return results, within.any_tie()
 
         return run

@@ -13,8 +13,9 @@ from jax import lax
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
+from unlazy.core.programs import shaped
 from unlazy.special.array_series import Series, at, trimmed
-from unlazy.taylor.context import Context, shaped
+from unlazy.taylor.context import Context
 from unlazy.taylor.kinks import difference, direction, moves
 from unlazy.taylor.linear_rules import Rule
 
@@ -52,7 +53,7 @@ def _chosen(taken: Array, a: Series, b: Series) -> Series:
 def _entries(eqn: JaxprEqn, x: Series, outside: float) -> Iterator[Series]:
     """The first entry of every window, then the second, and so on."""
     window, dilation = eqn.params["window_dimensions"], eqn.params["window_dilation"]
-    strides, shape = eqn.params["window_strides"], shaped(eqn).shape
+    strides, shape = eqn.params["window_strides"], shaped(eqn.outvars[0]).shape
     edges = [
         (low, high, inner - 1)
         for (low, high), inner in zip(

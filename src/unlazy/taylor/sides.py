@@ -5,12 +5,16 @@ import numpy as np
 from jaxtyping import Array
 
 from unlazy.core.checks import some_rows
-from unlazy.taylor.failures import NoTaylorTermError
+from unlazy.core.errors import UnlazyError
 
 _REMEDY = (
     "Move `params` off that point, or pass at_kinks='jax' to take JAX's own derivative there, as "
     "under jax.jit."
 )
+
+
+class NoTaylorTermError(UnlazyError, ValueError):
+    """The network has no derivative of that order there, such as a ReLU at exactly 0."""
 
 
 def check_sides(right: Array, left: Array, here: Array, eps: float, names: list[str]) -> None:
