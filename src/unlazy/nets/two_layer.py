@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -17,13 +16,13 @@ from unlazy.core.checks import check_count, check_key, check_name, check_positiv
 from unlazy.core.draws import draw_normal, draw_signs
 from unlazy.core.entries import entry
 from unlazy.data.inputs import sphere
-from unlazy.nets.checking import as_activation, check_owner, check_rows
+from unlazy.nets.checking import LearnerParams, as_activation, check_owner, check_rows
 from unlazy.nets.two_layer_series import at_kink, hidden_series
 from unlazy.special.array_series import Series, scaled, total, trimmed
 
 
-class TwoLayerParams(eqx.Module):
-    """First-layer weights, one neuron a row, and the output weights."""
+class TwoLayerParams(LearnerParams):
+    """First-layer weights, one neuron per row, and the output weights."""
 
     W: Float[Array, "m d"]
     a: Float[Array, " m"]
@@ -32,11 +31,6 @@ class TwoLayerParams(eqx.Module):
     def width(self) -> int:
         """The number of neurons, m."""
         return self.W.shape[0]
-
-    def is_last(self) -> "TwoLayerParams":
-        """True at the leaves of the last layer."""
-        flags = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda params: params.a, flags, True)
 
 
 class TwoLayer(eqx.Module):
@@ -187,19 +181,21 @@ def _gaussian(net: TwoLayer, key: PRNGKeyArray, width: int | None = None) -> Two
 
 def _antisymmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
     half = _gaussian(net, key, net.width // 2)
-    return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([half.a, -half.a]))
+    return _with_twins(half.W, half.a)
 
 
 def _symmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
     half = _gaussian(net, key, net.width // 2)
-    ones = jnp.ones_like(half.a)
-    return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([ones, -ones]))
+    return _with_twins(half.W, jnp.ones_like(half.a))
 
 
 def _sphere(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
-    half = sphere(net.width // 2, net.inputs, radius=net.init_scale, key=key)
-    ones = jnp.ones(net.width // 2, half.dtype)
-    return TwoLayerParams(W=jnp.concatenate([half, half]), a=jnp.concatenate([ones, -ones]))
+    W = sphere(net.width // 2, net.inputs, radius=net.init_scale, key=key)
+    return _with_twins(W, jnp.ones(net.width // 2, W.dtype))
+
+
+def _with_twins(W: Float[Array, "h d"], a: Float[Array, " h"]) -> TwoLayerParams:
+    return TwoLayerParams(W=jnp.concatenate([W, W]), a=jnp.concatenate([a, -a]))
 
 
 # The learner of LG and RN, with biases, k outputs and no 1/sqrt(m), is a network of its own,
