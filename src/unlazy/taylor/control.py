@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops and branches: the same loop over series, each float carried with all its coefficients."""
+"""Loops and branches over series: each float is carried with all its coefficients."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from unlazy.taylor.linear_rules import Rule
 
 
 def _filled(ctx: Context, values: Sequence[Series]) -> list[Series]:
-    """One structure for every step of a loop and every branch: nothing is known to be zero."""
+    """Write zeros out, so that every step of a loop and every branch has the same structure."""
     return [
         dense(s, ctx.order) if jnp.issubdtype(jnp.result_type(s[0]), jnp.inexact) else s[:1]
         for s in values
@@ -48,7 +48,6 @@ def scan(ctx: Context, eqn: JaxprEqn, *operands: Series) -> list[Series]:
 
 
 def _layout(eqn: JaxprEqn, closed: ClosedJaxpr) -> tuple[int, int]:
-    """How many operands are constants, and how many are carried."""
     # By ranks, because the names of the parameters that say so changed between versions of JAX:
     # what is scanned over, or collected, has one axis more outside of the body.
     outside, inside = ([_rank(v) for v in vs] for vs in (eqn.outvars, closed.jaxpr.outvars))

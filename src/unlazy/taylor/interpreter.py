@@ -26,11 +26,10 @@ from unlazy.taylor.context import Context
 from unlazy.taylor.control import CONTROL
 from unlazy.taylor.kinks import KINKS
 from unlazy.taylor.linear_rules import LINEAR, SOLVING, Rule
-from unlazy.taylor.pooling import POOLING
-from unlazy.taylor.scattering import SCATTERING
+from unlazy.taylor.maxima import MAXIMA
 from unlazy.taylor.smooth_rules import SMOOTH
 
-_CHOICES: dict[str, Rule] = {**KINKS, **POOLING, **SCATTERING}
+_CHOICES: dict[str, Rule] = {**KINKS, **MAXIMA}
 _RULES: dict[str, Rule] = {**LINEAR, **SMOOTH, **CONTROL, **SOLVING, **_CHOICES}
 _AT_ORDER_ZERO = frozenset((*LINEAR, *_CHOICES))
 _CUT = frozenset({"mul", "div", "dot_general", "conv_general_dilated"})  # at the order computed

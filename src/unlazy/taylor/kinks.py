@@ -99,7 +99,7 @@ def _mixed(share: Array, a: Array | None, b: Array | None) -> Array | None:
 
 
 def step(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
-    """A function that is flat between its jumps: sign, floor, ceil, round."""
+    """A function that is constant between its jumps: sign, floor, ceil, round."""
     name = eqn.primitive.name
     jumps = x[0] == 0 if name == "sign" else (x[0] + (0.5 if name == "round" else 0)) % 1 == 0
     if ctx.side == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which recurrence belongs to which entrywise operation of JAX."""
+"""The recurrence of each smooth entrywise operation of JAX."""
 
 from collections.abc import Callable
 
