@@ -14,8 +14,9 @@ import optax
 import pytest
 
 from unlazy import activation, curvature, escape, nets, taylor, train
+from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import check_loss_call, loss_program
-from unlazy.curvature.objective import float64_objective, float64_scope
+from unlazy.curvature.objective import float64_objective
 from unlazy.papers import bai_lee2020, nichani2022
 from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Movement, ThreeLayerObjective
 
@@ -119,7 +120,7 @@ def test_every_loss_is_a_program_that_compiles_with_its_arrays_as_arguments(name
     # What has no hash may be changed between two calls, so that it is compiled for each.
     again, _ = loss_program(loss)
     assert (program == again) == (name != "no hash")
-    with float64_scope():
+    with float64(), jax.numpy_dtype_promotion("standard"):
         objective = float64_objective(loss, W, data, None)
         assert jax.eval_shape(objective, objective.trained).dtype == jnp.float64
 

@@ -152,3 +152,17 @@ def test_importing_unlazy_changes_nothing_and_brings_in_nothing_heavy():
         "assert not heavy, heavy; import jax; unlazy.kernels; assert not jax.config.jax_enable_x64"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+INSTRUMENTS = ("taylor", "kernels", "curvature", "dynamics", "labels", "certificates")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.relative_to(SOURCE).parts[0].split(".")[0] in INSTRUMENTS],
+    ids=lambda path: str(path.relative_to(SOURCE)),
+)
+def test_an_instrument_knows_no_learner(path):
+    # Where a learner has a closed form, it offers it and the instrument asks for it.
+    allowed = {"unlazy.nets.partition", "unlazy.nets.combine"}
+    assert not {name for name in imported_names(path) if room_of(name) == "nets"} - allowed

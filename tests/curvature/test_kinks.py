@@ -7,9 +7,10 @@ import jax.random as jr
 import pytest
 
 from unlazy.activations.base import activation
+from unlazy.core.float64 import float64
 from unlazy.curvature import certify
 from unlazy.curvature.kinks import kink_here, kink_near, may_kink
-from unlazy.curvature.objective import float64_objective, float64_scope
+from unlazy.curvature.objective import float64_objective
 from unlazy.losses import pointwise
 
 
@@ -101,7 +102,7 @@ def test_smooth_losses_and_activations_made_of_choices_have_no_kink():
         return jnp.sum(jnp.stack(parts))
 
     for point in (jnp.zeros(2), jnp.full(2, 0.3)):
-        with float64_scope():
+        with float64(), jax.numpy_dtype_promotion("standard"):
             objective = float64_objective(loss, point, None, None)
             assert may_kink(objective)  # by its operations
             assert kink_here(objective, key=jr.key(0)) is None

@@ -13,13 +13,13 @@ from jaxtyping import PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import Loss
-from unlazy.core.trained import Trained
+from unlazy.core.trained import LayeredParams, Trained
 from unlazy.curvature.hessian import ExtremeEigenvalues, smoothed_ends, spectrum_ends
 from unlazy.curvature.kinks import Kink, kink_here, kink_near, may_kink
-from unlazy.curvature.objective import Objective, float64_objective, float64_scope
+from unlazy.curvature.objective import Objective, float64_objective
 from unlazy.curvature.smoothed import Smoothing, smoothed
-from unlazy.nets import TwoLayerParams
 
 Verdict = Literal[
     "second-order stationary", "saddle", "not stationary", "undecided", "not twice differentiable"
@@ -87,7 +87,7 @@ def certify(
     draws: int = 1024,
     key: PRNGKeyArray,
 ) -> Certificate:
-    r"""Whether a point is second-order stationary, and with what right that is said.
+    r"""Certify whether a point is second-order stationary, a saddle, or neither.
 
     $$\|\nabla L\| \, m^{1/4} \le \varepsilon_g, \qquad
     \lambda_{\min}(\nabla^2 L) \sqrt m \ge -\varepsilon_h$$
@@ -115,23 +115,11 @@ def certify(
     strong kink that few directions lead to may escape both. Where the errors leave it open the
     verdict is "undecided": errors fall with the root of the draws.
 
-    Source: BL-23 and BL-30; for smoothing LG-15 and LG-24, arXiv:1811.04918 section 6.
+    Other arguments are as for `extreme_eigenvalues`. `width` is m; by default the `width` of a
+    learner's parameters that have one, as those of `TwoLayer` do, or the number of rows of `params`
+    if that is one matrix. Without a width the tolerances are for the plain numbers.
 
-    Args:
-        loss: as in `hvp`.
-        params: as in `hvp`.
-        data: as in `hvp`.
-        trained: as in `hvp`.
-        width: m; by default the rows of W of a `TwoLayerParams`, or of `params` if that is one
-            matrix. Without one (1 for other pytrees) the tolerances are for the plain numbers.
-        gradient_tolerance: $\varepsilon_g$.
-        curvature_tolerance: $\varepsilon_h$.
-        steps: as in `extreme_eigenvalues`.
-        dense: as in `extreme_eigenvalues`.
-        smoothing: $\sigma$, as in `extreme_eigenvalues`: a number, or a tree with one per layer;
-            None for the loss itself.
-        draws: antithetic pairs of the noise.
-        key: for the random start of Lanczos, the lines and the noise.
+    Source: BL-23 and BL-30; for smoothing LG-15 and LG-24, arXiv:1811.04918 section 6.
 
     Example:
         >>> saddle = certify(lambda w: w[0] ** 2 - w[1] ** 2, jnp.zeros(2), key=jax.random.key(0))
@@ -152,7 +140,7 @@ def certify(
         check_count(width, "width", most=None)
     root = (width or 1) ** 0.5
     tolerances = _Tolerances(gradient_tolerance / root**0.5, curvature_tolerance / root)
-    with float64_scope():
+    with float64(), jax.numpy_dtype_promotion("standard"):
         objective = float64_objective(loss, params, data, trained)
         if smoothing is None:
             found = _plain(objective, steps, dense, tolerances, key)
@@ -252,6 +240,6 @@ def _verdict(
 
 
 def _width(params: Any) -> int | None:
-    if isinstance(params, TwoLayerParams):
-        return int(params.W.shape[0])
+    if isinstance(params, LayeredParams):
+        return getattr(params, "width", None)
     return int(np.shape(params)[0]) if eqx.is_array_like(params) and np.ndim(params) == 2 else None

@@ -24,7 +24,6 @@ from unlazy.curvature.objective import (
     check_alike,
     check_scalar,
     float64_objective,
-    float64_scope,
 )
 from unlazy.curvature.smoothed import SampledHessian, Smoothing, smoothed
 from unlazy.linalg import Matvec, extreme_eigen
@@ -59,9 +58,6 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
 
     Returns:
         The product, in the structure of `params`.
-
-    Raises:
-        ValueError: `v` does not have the structure of `params`; the loss is not a scalar.
 
     Example:
         >>> loss = lambda p: p["a"] ** 2 * jnp.sum(p["b"])
@@ -165,23 +161,11 @@ def extreme_eigenvalues(
 
     Source: BL-30; for smoothing LG-15 and LG-24, arXiv:1811.04918 section 6, by Stein's identity.
 
-    Args:
-        loss: as in `hvp`.
-        params: as in `hvp`.
-        data: as in `hvp`.
-        trained: as in `hvp`.
-        steps: products with the Hessian for Lanczos; it keeps as many vectors.
-        dense: whether to form the Hessian; None means for up to 2000 parameters.
-        smoothing: $\sigma$, a number or a tree of numbers that is a prefix of `params`; None for
-            the Hessian at the point.
-        draws: antithetic pairs of the noise, kept in memory as two (draws, parameters) arrays.
-        key: for the random start and the noise.
-
-    Raises:
-        ValueError: the loss is not a scalar, or a product with its Hessian is not finite.
-
-    Warns:
-        UnlazyWarning: the loss casts to float32 on the way.
+    The first four arguments are as for `hvp`. Lanczos takes `steps` products with the Hessian and
+    keeps as many vectors. `dense` forms the Hessian; None means for up to 2000 parameters.
+    `smoothing` is $\sigma$, a number or a tree of numbers that is a prefix of `params`; None stands
+    for the Hessian at the point. `draws` counts antithetic pairs of the noise, kept in memory as
+    two (draws, parameters) arrays. A warning tells if the loss casts to float32 on the way.
 
     Example:
         >>> loss = lambda w: w[0] ** 2 - 2 * w[1] ** 2
@@ -192,7 +176,7 @@ def extreme_eigenvalues(
     check_count(steps, "steps")
     check_count(draws, "draws", least=8)
     check_key(key)
-    with float64_scope():
+    with float64(), jax.numpy_dtype_promotion("standard"):
         objective = float64_objective(loss, params, data, trained)
         if smoothing is None:
             return spectrum_ends(objective, steps, dense, key)

@@ -24,14 +24,14 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import JaxprEqn
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from unlazy.core.programs import equations, is_float, programs_in
 from unlazy.curvature.objective import Objective
-from unlazy.taylor.linear_rules import LINEAR
+from unlazy.taylor.linear_rules import LINEAR, SOLVING
 from unlazy.taylor.smooth_rules import SMOOTH
-from unlazy.taylor.solving import SOLVING
 
 _LINES = 2  # random ones, each to both sides
 _OCTAVES = 34  # distances on each side, by factors of 2
@@ -150,37 +150,16 @@ def jumps(
 def may_kink(objective: Objective) -> bool:
     """Whether the program of the gradient holds an operation that is not known to be smooth."""
     closed = jax.make_jaxpr(jax.grad(objective))(objective.trained)
-    return any(_may_kink(eqn) for eqn in _equations(closed.jaxpr))
+    return any(_may_kink(eqn) for eqn in equations(closed.jaxpr))
 
 
 def _may_kink(eqn: JaxprEqn) -> bool:
-    if any(_programs(eqn)):
+    if any(programs_in(eqn)):
         return False  # what they hold is looked at
-    source, result = (any(map(_is_float, atoms)) for atoms in (eqn.invars, eqn.outvars))
+    source, result = (any(map(is_float, atoms)) for atoms in (eqn.invars, eqn.outvars))
     if not result and eqn.primitive.name == "convert_element_type":
         return source
     return source and eqn.primitive.name not in _SMOOTH
-
-
-def _equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for inner in _programs(eqn):
-            yield from _equations(inner)
-
-
-def _programs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
-    for value in eqn.params.values():
-        for part in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(part, ClosedJaxpr):
-                yield part.jaxpr
-            elif isinstance(part, Jaxpr):
-                yield part
-
-
-def _is_float(atom: Any) -> bool:
-    dtype = getattr(atom.aval, "dtype", None)
-    return dtype is not None and jnp.issubdtype(dtype, jnp.inexact)
 
 
 def _lines(objective: Objective, key: PRNGKeyArray) -> Iterator[_Line]:

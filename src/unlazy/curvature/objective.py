@@ -2,7 +2,6 @@
 """A loss as a function of one vector, with its gradient and its Hessian's products."""
 
 import warnings
-from contextlib import contextmanager
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +13,6 @@ from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_finite
 from unlazy.core.errors import UnlazyWarning, user_level
-from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import Loss, as_pytree, call_loss, check_loss_call
 from unlazy.core.trained import Trained, partition
 
@@ -49,7 +47,11 @@ class HessianProduct(eqx.Module):
 
 
 def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> Objective:
-    """The objective with every array in float64; call it within `float64_scope`."""
+    """The objective with every array in float64.
+
+    Call and use it within `float64()` and `jax.numpy_dtype_promotion("standard")`, where float32
+    constants of a closure are widened.
+    """
     check_loss_call(loss, data)
     loss = as_pytree(loss)
     loss, params, data = (_in_float64(tree) for tree in (loss, params, data))
@@ -67,13 +69,6 @@ def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> O
             stacklevel=user_level(),
         )
     return objective
-
-
-@contextmanager
-def float64_scope():
-    """Float64 for what is traced inside, where float32 constants of a closure are widened."""
-    with float64(), jax.numpy_dtype_promotion("standard"):
-        yield
 
 
 def check_scalar(out: Any) -> None:

@@ -2,7 +2,7 @@
 """The kernel of one Taylor term of a two-layer network of finite width."""
 
 import functools
-import math
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +14,26 @@ from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite
 from unlazy.core.entries import entry
 from unlazy.kernels.blocks import check_pair
 from unlazy.kernels.differentiation import at_precision
-from unlazy.nets import TwoLayer, TwoLayerParams
 
 _ENTRIES = 2**24  # of the features held at a time: 128 MB in float64
 
 
+@runtime_checkable
+class HasTaylorFeatures(Protocol):
+    """A two-layer network, which knows the features of its Taylor terms."""
+
+    inputs: int
+    width: int
+
+    def taylor_features(self, params: Any, order: int) -> Any:
+        """Activation, distinct neurons, their squared output weights, and a scale."""
+        ...
+
+
 @entry
 def taylor_kernel(
-    net: TwoLayer,
-    params0: TwoLayerParams,
+    net: HasTaylorFeatures,
+    params0: Any,
     x1: Float[Array | np.ndarray, "n1 d"],
     x2: Float[Array | np.ndarray, "n2 d"] | None = None,
     *,
@@ -56,6 +67,7 @@ def taylor_kernel(
             that order.
 
     Example:
+        >>> from unlazy.nets import TwoLayer, TwoLayerParams
         >>> net = TwoLayer(inputs=2, width=2, activation="quadratic")
         >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))
         >>> print(taylor_kernel(net, params, jnp.eye(2), order=2))
@@ -75,26 +87,17 @@ def taylor_kernel(
     def evaluate(x1, x2, dtype):
         rows1 = jnp.asarray(x1, dtype)
         rows2 = rows1 if x2 is None else jnp.asarray(x2, dtype)
-        W, squares = _distinct(params0)
+        sigma, W, squares, scale = net.taylor_features(params0, order)
+        W, squares = jnp.asarray(W), jnp.asarray(squares)
         block = max(1, _ENTRIES // (len(rows1) + len(rows2)))
         sums = jnp.zeros((len(rows1), len(rows2)), dtype)
         for start in range(0, len(W), block):
             part = slice(start, start + block)
-            sums = sums + _products(net.activation, order, rows1, rows2, W[part], squares[part])
-        scale = 1 / (net.width * math.factorial(order) ** 2)
+            sums = sums + _products(sigma, order, rows1, rows2, W[part], squares[part])
         K = scale * _matmul(rows1, rows2.T) ** order * sums
         return (K + K.T) / 2 if x2 is None else K
 
     return at_precision(evaluate, x1, x2, dtype)
-
-
-def _distinct(params0: TwoLayerParams) -> tuple[Float[Array, "q d"], Float[Array, " q"]]:
-    """Neurons and squared output weights; twins, as a symmetric start has them, count once."""
-    W, squares = np.asarray(params0.W, np.float64), np.asarray(params0.a, np.float64) ** 2
-    half = len(W) // 2
-    if len(W) % 2 == 0 and np.array_equal(W[:half], W[half:]):
-        W, squares = W[:half], squares[:half] + squares[half:]
-    return jnp.asarray(W), jnp.asarray(squares)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -2,7 +2,6 @@
 """The two-layer learner with biases and any number of outputs."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -11,25 +10,15 @@ from unlazy.activations.base import Activation
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.draws import draw_normal
 from unlazy.core.entries import entry
-from unlazy.nets.checking import as_activation, check_owner, check_rows
+from unlazy.nets.checking import LearnerParams, as_activation, check_owner, check_rows
 
 
-class BiasedTwoLayerParams(eqx.Module):
-    """Hidden weights, one neuron a row, their biases, and the output weights, one output a row."""
+class BiasedTwoLayerParams(LearnerParams):
+    """Hidden weights, one neuron per row, their biases, and output weights, one output per row."""
 
     W: Float[Array, "m d"]
     b: Float[Array, " m"]
     a: Float[Array, "*c m"]
-
-    def is_last(self) -> "BiasedTwoLayerParams":
-        """True at the leaves of the last layer."""
-        flags = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda params: params.a, flags, True)
-
-    def is_weight(self) -> "BiasedTwoLayerParams":
-        """True at the hidden weights, without their biases."""
-        flags = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda params: params.W, flags, True)
 
 
 class BiasedTwoLayer(eqx.Module):
@@ -45,15 +34,9 @@ class BiasedTwoLayer(eqx.Module):
 
     The papers train `W` alone (`partition(params, "weights")`) or `W` and `b` ("hidden").
 
-    Source: LG-1, arXiv:1811.04918 section 3, and RN-6, RN-7, arXiv:1905.10337.
+    With `outputs` k the outputs have shape (n, k), with None (n,).
 
-    Args:
-        inputs: d.
-        width: m.
-        outputs: k, for outputs of shape (n, k); None for one output of shape (n,).
-        activation: a name, or an activation.
-        init: "learner" or "experiment".
-        init_scale: the scale of the output weights.
+    Source: LG-1, arXiv:1811.04918 section 3, and RN-6, RN-7, arXiv:1905.10337.
 
     Example:
         >>> net = BiasedTwoLayer(inputs=3, width=8, outputs=2)

@@ -13,15 +13,15 @@ from unlazy.activations.base import Activation
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.draws import draw_normal
 from unlazy.core.entries import entry
-from unlazy.nets.checking import as_activation, check_owner, check_rows
+from unlazy.nets.checking import LearnerParams, as_activation, check_owner, check_rows
 from unlazy.nets.three_layer import HiddenLayers
 
 Form = Literal["bottleneck", "general"]
 Init = Literal["theory", "experiment", "fan-in"]
 
 
-class ResNet3Params(eqx.Module):
-    """Weights of both hidden layers, one neuron a row, their biases, and the output weights."""
+class ResNet3Params(LearnerParams):
+    """Weights of both hidden layers, one neuron per row, their biases, and the output weights."""
 
     W: Float[Array, "m d"]
     b1: Float[Array, " m"]
@@ -32,15 +32,8 @@ class ResNet3Params(eqx.Module):
     # `partition` refuses.
     last_is_shared: bool = eqx.field(static=True, default=True)
 
-    def is_last(self) -> "ResNet3Params":
-        """True at the leaves of the last layer."""
-        flags = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda params: params.A, flags, True)
-
-    def is_weight(self) -> "ResNet3Params":
-        """True at the hidden weights, without their biases."""
-        flags = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda params: (params.W, params.V), flags, (True, True))
+    _last = "A"
+    _weights = ("W", "V")
 
 
 class ResNet3(eqx.Module):
@@ -51,13 +44,14 @@ class ResNet3(eqx.Module):
 
     The "bottleneck" form has $U = V A$ with $V$ of shape (m, k): with $\mathrm{out}_1 = A h_1$ it
     is $\mathrm{out}_1 + A \sigma(V \mathrm{out}_1 + b_2)$, at a cost of m(d + 3k) instead of
-    m(d + m + k) a sample, and the same A is used twice. The "general" form has a free $U$.
+    m(d + m + k) per sample, and the same A is used twice. The "general" form has a free $U$.
 
     Initialisations, all entries independent and Gaussian, biases like the weights of their layer:
 
     - "theory": W of standard deviation $\sigma_w$, V (or U) of $\sigma_v / \sqrt m$, A of
       $1/\sqrt m$. The theorem asks for $\sigma_w \in [m^{-1/2+0.01}, m^{-0.01}]$ and $\sigma_v$
-      between a polylogarithm of m and $m^{3/8-0.01}$, and does not train A.
+      between a polylogarithm of m and $m^{3/8-0.01}$, and does not train A. It is for ReLU.
+      `sigma_w` None stands for $m^{-1/4}$.
     - "experiment": every standard deviation is $1/\sqrt m$.
     - "fan-in": $1/\sqrt{\text{inputs of the layer}}$, biases not counted.
 
@@ -65,16 +59,6 @@ class ResNet3(eqx.Module):
     uses. Training the outer A alone is a linear model, `last_layer`.
 
     Source: RN-3 to RN-6, arXiv:1905.10337 sections 2 and 8. The paper's N(1, 1/m) is a misprint.
-
-    Args:
-        inputs: d.
-        width: m.
-        outputs: k.
-        form: "bottleneck" or "general".
-        init: "theory", "experiment" or "fan-in".
-        sigma_w: $\sigma_w$ of "theory"; None for $m^{-1/4}$.
-        sigma_v: $\sigma_v$ of "theory".
-        activation: a name, or an activation; the theory is for ReLU.
 
     Example:
         >>> net = ResNet3(inputs=3, width=8, outputs=2)
@@ -232,6 +216,11 @@ class ResNet3LastLayer(eqx.Module):
 
     net: ResNet3
     params: ResNet3Params
+
+    @property
+    def start(self) -> Float[Array, "k m"]:
+        """The output weights of the network it was made of."""
+        return self.params.A
 
     @entry
     def __call__(self, A: Float[Array, "k m"], x: Float[Array, "n d"]) -> Float[Array, "n k"]:

@@ -4,7 +4,6 @@
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -14,11 +13,11 @@ from unlazy.core.checks import check_count, check_key, check_name, check_positiv
 from unlazy.core.draws import draw_normal
 from unlazy.core.entries import entry
 from unlazy.nets.biased_two_layer import INITS, output_std
-from unlazy.nets.checking import as_activation, check_owner, check_rows
+from unlazy.nets.checking import LearnerParams, as_activation, check_owner, check_rows
 
 
-class ThreeLayerParams(eqx.Module):
-    """Weights of both hidden layers, one neuron a row, their biases, and the output weights."""
+class ThreeLayerParams(LearnerParams):
+    """Weights of both hidden layers, one neuron per row, their biases, and the output weights."""
 
     W: Float[Array, "m1 d"]
     b1: Float[Array, " m1"]
@@ -26,15 +25,7 @@ class ThreeLayerParams(eqx.Module):
     b2: Float[Array, " m2"]
     a: Float[Array, "*c m2"]
 
-    def is_last(self) -> "ThreeLayerParams":
-        """True at the leaves of the last layer."""
-        flags = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda params: params.a, flags, True)
-
-    def is_weight(self) -> "ThreeLayerParams":
-        """True at the hidden weights, without their biases."""
-        flags = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda params: (params.W, params.V), flags, (True, True))
+    _weights = ("W", "V")
 
 
 class HiddenLayers(NamedTuple):
@@ -58,16 +49,11 @@ class ThreeLayer(eqx.Module):
     The papers train `W` and `V` alone (`partition(params, "weights")`) or with their biases
     ("hidden").
 
-    Source: LG-2, arXiv:1811.04918 section 4, and RN-6, RN-7, arXiv:1905.10337.
+    `widths` are $(m_1, m_2)$, or one number for both. With `outputs` k the outputs have shape
+    (n, k), with None (n,). `multiplier` is $\lambda$; with biases it is not the same as scaling `W`
+    and `V`.
 
-    Args:
-        inputs: d.
-        widths: $(m_1, m_2)$, or one number for both.
-        outputs: k, for outputs of shape (n, k); None for one output of shape (n,).
-        activation: a name, or an activation.
-        init: "learner" or "experiment".
-        init_scale: the scale of the output weights.
-        multiplier: $\lambda$. With biases this is not the same as scaling `W` and `V`.
+    Source: LG-2, arXiv:1811.04918 section 4, and RN-6, RN-7, arXiv:1905.10337.
 
     Example:
         >>> net = ThreeLayer(inputs=3, widths=(8, 5))

@@ -3,31 +3,34 @@
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.activations.base import Activation
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.draws import draw_normal, draw_signs
 from unlazy.core.entries import entry
 from unlazy.data.inputs import sphere
-from unlazy.nets.checking import as_activation, check_owner, check_rows
+from unlazy.nets.checking import LearnerParams, as_activation, check_owner, check_rows
+from unlazy.nets.two_layer_series import at_kink, hidden_series
+from unlazy.special.array_series import Series, scaled, total, trimmed
 
 
-class TwoLayerParams(eqx.Module):
-    """First-layer weights, one neuron a row, and the output weights."""
+class TwoLayerParams(LearnerParams):
+    """First-layer weights, one neuron per row, and the output weights."""
 
     W: Float[Array, "m d"]
     a: Float[Array, " m"]
 
-    def is_last(self) -> "TwoLayerParams":
-        """True at the leaves of the last layer."""
-        flags = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda params: params.a, flags, True)
+    @property
+    def width(self) -> int:
+        """The number of neurons, m."""
+        return self.W.shape[0]
 
 
 class TwoLayer(eqx.Module):
@@ -113,6 +116,61 @@ class TwoLayer(eqx.Module):
         """The outputs, given the inputs to the hidden neurons."""
         return self.activation(z) @ params.a / math.sqrt(self.width)
 
+    @entry
+    def taylor_series(
+        self, params: TwoLayerParams, delta: TwoLayerParams, x: Float[Array, "n d"], order: int
+    ) -> tuple[Series, dict[str, Array]]:
+        r"""All Taylor terms at the cost of two products with `x`, for any movement of both layers.
+
+        $$f^{(k)}(x) = \frac{1}{\sqrt m} \sum_r \Big( a_r \frac{\sigma^{(k)}(w_r^\top x)}{k!}
+        (dw_r^\top x)^k + da_r \frac{\sigma^{(k-1)}(w_r^\top x)}{(k-1)!} (dw_r^\top x)^{k-1} \Big)$$
+
+        This is the closed form that `taylor.terms` asks for. `delta` has None for what does not
+        move.
+
+        Source: BL-8, arXiv:1910.01619 section 3, where `a` does not move.
+
+        Returns:
+            The series, and by the activation's name, if that has a kink of such an order, whether
+            a pre-activation that moves is exactly at it.
+        """
+        z0 = self.preactivations(params, x)
+        z = None if delta.W is None else x @ delta.W.T
+        hidden = hidden_series(self.activation, z0, z, order)
+        result = []
+        for k in range(order + 1):
+            still = _applied(hidden[k], params.a)
+            moved = _applied(hidden[k - 1], delta.a) if k else None
+            result.append(scaled(1 / math.sqrt(self.width), total([still, moved])))
+        tied = at_kink(self.activation, z0, z, order)
+        return trimmed(result), {} if tied is None else {self.activation.name: tied}
+
+    @entry
+    def taylor_features(self, params: TwoLayerParams, order: int) -> "TaylorFeatures":
+        """The features of the Taylor term of that order in the hidden weights at `params`."""
+        W, squares = np.asarray(params.W, np.float64), np.asarray(params.a, np.float64) ** 2
+        half = len(W) // 2
+        if len(W) % 2 == 0 and np.array_equal(W[:half], W[half:]):
+            W, squares = W[:half], squares[:half] + squares[half:]
+        scale = 1 / (self.width * math.factorial(order) ** 2)
+        return TaylorFeatures(self.activation, W, squares, scale)
+
+
+class TaylorFeatures(NamedTuple):
+    r"""The features $a_r \sigma^{(k)}(w_r^\top x)\, x^{\otimes k} / (\sqrt m\, k!)$, per neuron.
+
+    Twins, as a symmetric start has them, count once.
+    """
+
+    activation: Activation
+    W: Float64[np.ndarray, "q d"]
+    squares: Float64[np.ndarray, " q"]  # a_r^2
+    scale: float  # 1 / (m k!^2)
+
+
+def _applied(h: Array | None, a: Array | None) -> Array | None:
+    return None if h is None or a is None else h @ a
+
 
 def _gaussian(net: TwoLayer, key: PRNGKeyArray, width: int | None = None) -> TwoLayerParams:
     key_W, key_a = jr.split(key)
@@ -123,19 +181,21 @@ def _gaussian(net: TwoLayer, key: PRNGKeyArray, width: int | None = None) -> Two
 
 def _antisymmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
     half = _gaussian(net, key, net.width // 2)
-    return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([half.a, -half.a]))
+    return _with_twins(half.W, half.a)
 
 
 def _symmetric(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
     half = _gaussian(net, key, net.width // 2)
-    ones = jnp.ones_like(half.a)
-    return TwoLayerParams(W=jnp.concatenate([half.W, half.W]), a=jnp.concatenate([ones, -ones]))
+    return _with_twins(half.W, jnp.ones_like(half.a))
 
 
 def _sphere(net: TwoLayer, key: PRNGKeyArray) -> TwoLayerParams:
-    half = sphere(net.width // 2, net.inputs, radius=net.init_scale, key=key)
-    ones = jnp.ones(net.width // 2, half.dtype)
-    return TwoLayerParams(W=jnp.concatenate([half, half]), a=jnp.concatenate([ones, -ones]))
+    W = sphere(net.width // 2, net.inputs, radius=net.init_scale, key=key)
+    return _with_twins(W, jnp.ones(net.width // 2, W.dtype))
+
+
+def _with_twins(W: Float[Array, "h d"], a: Float[Array, " h"]) -> TwoLayerParams:
+    return TwoLayerParams(W=jnp.concatenate([W, W]), a=jnp.concatenate([a, -a]))
 
 
 # The learner of LG and RN, with biases, k outputs and no 1/sqrt(m), is a network of its own,

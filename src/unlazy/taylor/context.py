@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every rule is told: how far to go, on which side of a kink, and where to report one."""
+"""The settings that every rule gets: the order, the side of a kink, and where to report one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax.numpy as jnp
-from jax.core import ShapedArray
-from jax.extend.core import Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr
 from jaxtyping import Array
 
-from unlazy.taylor.series import Series
+from unlazy.special.array_series import Series
 
-Evaluate = Callable[["Context", Jaxpr, Sequence[Any], Sequence[Series]], list[Series]]
+Evaluate = Callable[["Context", ClosedJaxpr, Sequence[Series]], list[Series]]
 
 SPARE = 2
-"""Orders computed beyond those asked for on the sides of a kink: for a rule within a rule, or 0/0
-twice over."""
+"""Orders computed beyond those asked for on the sides of a kink: a rule within a rule, or a limit
+of 0/0, costs one each."""
 
 
 @dataclass
 class Tie:
-    """An operation that chooses between values, and whether some were equal while they move."""
+    """An operation that chooses between values, and whether equal ones were met that move apart."""
 
     name: str
     found: Array
@@ -47,15 +45,15 @@ class Context:
     ties: list[Tie] = field(default_factory=list)
 
     def lowered(self) -> "Context":
-        """For the derivative of a series, which is known to one order less."""
+        """The context for the derivative of a series, which is known to one order less."""
         return replace(self, order=self.order - 1, nested=True, blind=False)  # `ties` is shared
 
     def knowing(self, known: int | float) -> "Context":
-        """For a choice between values that are known to that order."""
+        """The context for a choice between values that are known to that order."""
         return replace(self, blind=self.nested and known <= self.order)  # `ties` is shared
 
     def inner(self) -> "Context":
-        """For the body of a loop, whose ties are not values of the surrounding program."""
+        """The context for the body of a loop, whose ties are not values of the program around."""
         return replace(self, ties=[])
 
     def report(self, name: str, tied: Array) -> None:
@@ -64,15 +62,8 @@ class Context:
             self.ties.append(Tie(name, jnp.any(tied)))
 
     def any_tie(self) -> Array:
-        """Whether there was one so far."""
+        """Whether there was a tie so far."""
         found = jnp.zeros((), bool)
         for tie in self.ties:
             found = found | tie.found
         return found
-
-
-def shaped(eqn: JaxprEqn, k: int = 0) -> ShapedArray:
-    """Shape and dtype of a result."""
-    aval = eqn.outvars[k].aval
-    assert isinstance(aval, ShapedArray)
-    return aval

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops and branches: the same loop over series, each float carried with all its coefficients."""
+"""Loops and branches over series: each float is carried with all its coefficients."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,17 +9,13 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jaxtyping import Array
 
+from unlazy.special.array_series import Series, dense
 from unlazy.taylor.context import Context
 from unlazy.taylor.linear_rules import Rule
-from unlazy.taylor.series import Series, dense
-
-
-def _run(ctx: Context, closed: ClosedJaxpr, operands: Sequence[Series]) -> list[Series]:
-    return ctx.evaluate(ctx, closed.jaxpr, closed.consts, operands)
 
 
 def _filled(ctx: Context, values: Sequence[Series]) -> list[Series]:
-    """One structure for every step of a loop and every branch: nothing is known to be zero."""
+    """Write zeros out, so that every step of a loop and every branch has the same structure."""
     return [
         dense(s, ctx.order) if jnp.issubdtype(jnp.result_type(s[0]), jnp.inexact) else s[:1]
         for s in values
@@ -35,7 +31,7 @@ def scan(ctx: Context, eqn: JaxprEqn, *operands: Series) -> list[Series]:
     def body(carry: tuple[list[Series], Array], xs: list[Series]) -> Any:
         values, tied = carry
         within = ctx.inner()
-        results = _run(within, closed, [*fixed, *values, *xs])
+        results = ctx.evaluate(within, closed, [*fixed, *values, *xs])
         return (_filled(ctx, results[:count]), tied | within.any_tie()), results[count:]
 
     start = _filled(ctx, operands[constants : constants + count])
@@ -52,7 +48,6 @@ def scan(ctx: Context, eqn: JaxprEqn, *operands: Series) -> list[Series]:
 
 
 def _layout(eqn: JaxprEqn, closed: ClosedJaxpr) -> tuple[int, int]:
-    """How many operands are constants, and how many are carried."""
     # By ranks, because the names of the parameters that say so changed between versions of JAX:
     # what is scanned over, or collected, has one axis more outside of the body.
     outside, inside = ([_rank(v) for v in vs] for vs in (eqn.outvars, closed.jaxpr.outvars))
@@ -75,14 +70,14 @@ def while_loop(ctx: Context, eqn: JaxprEqn, *operands: Series) -> list[Series]:
 
     def goes_on(carry: tuple[list[Series], Array]) -> Array:
         values = [s[:1] for s in carry[0]]
-        (result,) = _run(ctx.inner(), condition, [*for_condition, *values])
+        (result,) = ctx.evaluate(ctx.inner(), condition, [*for_condition, *values])
         assert result[0] is not None
         return result[0]
 
     def step(carry: tuple[list[Series], Array]) -> tuple[list[Series], Array]:
         values, tied = carry
         within = ctx.inner()
-        results = _run(within, body, [*for_body, *values])
+        results = ctx.evaluate(within, body, [*for_body, *values])
         return _filled(ctx, results), tied | within.any_tie()
 
     start = _filled(ctx, operands[first + second :])
@@ -97,7 +92,7 @@ def cond(ctx: Context, eqn: JaxprEqn, index: Series, *operands: Series) -> list[
     def branch(closed: ClosedJaxpr) -> Any:
         def run(values: list[Series]) -> tuple[list[Series], Array]:
             within = ctx.inner()
-            results = _filled(ctx, _run(within, closed, values))
+            results = _filled(ctx, ctx.evaluate(within, closed, values))
             return results, within.any_tie()
 
         return run

@@ -2,8 +2,8 @@
 """The Taylor expansion of a network in its parameters: single terms, and the model they add to."""
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -14,16 +14,26 @@ from jaxtyping import Array, Float, PyTree
 from unlazy.core.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.nets import TwoLayer
+from unlazy.special.array_series import Series, dense, total
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
 from unlazy.taylor.movement import displacement, is_wide, matched
-from unlazy.taylor.series import Series, dense, total
 from unlazy.taylor.sides import check_sides, check_slope
-from unlazy.taylor.two_layer_terms import two_layer_terms
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
+
+
+@runtime_checkable
+class HasTaylorSeries(Protocol):
+    """A network that has its Taylor series in closed form."""
+
+    def taylor_series(
+        self, params: Any, delta: Any, x: Any, order: int
+    ) -> tuple[Series, dict[str, Array]]:
+        """The series, and by the name of an operation whether it meets a kink."""
+        ...
+
 
 AtKinks = Literal["raise", "jax"]
 """What is done where a derivative does not exist: an error, or JAX's own derivative."""
@@ -47,7 +57,8 @@ def terms(
     The first is the output at `params`, the second the linearised (NTK) model's change, the third
     the quadratic term, its 1/2 included. Computed in one pass over the network with truncated
     power series: about 2k + 1 times the products of a forward pass at order k, and a program that
-    grows with k rather than with $2^k$. A `TwoLayer` takes its closed form.
+    grows with k rather than with $2^k$. A network that offers `taylor_series`, as `TwoLayer` does,
+    takes its closed form.
 
     Custom derivatives are followed as `jax.grad` follows them. Where a function has a kink, as ReLU
     at exactly 0, and the parameters move across it, the terms from both sides are compared: those
@@ -73,7 +84,7 @@ def terms(
             for a convolution without bias over an empty background.
 
     Returns:
-        The terms 0 to `order` along the first axis, each of the shape of `f(params, x)`.
+        The terms 0 to `order`, along the first axis.
 
     Raises:
         ValueError: `order` is negative, or `delta` does not fit `params`.
@@ -89,7 +100,7 @@ def terms(
     check_name(at_kinks, ("raise", "jax"), "at_kinks")
     params, delta = _scoped(matched, params, delta)
     with jax.default_matmul_precision("highest"):
-        return _scoped(_checked_terms, params, f, delta, x, int(order), at_kinks)
+        return _scoped(_values, params, f, delta, x, int(order), at_kinks, False)
 
 
 class TaylorModel(eqx.Module):
@@ -114,7 +125,7 @@ class TaylorModel(eqx.Module):
     def __call__(self, new_params: PyTree, x: PyTree) -> Float[Array, "..."]:
         """The outputs at `x`; what is None in `new_params` stays where it was."""
         params, new = _scoped(matched, self.params, new_params, "new_params")
-        return _scoped(_checked_sum, params, self.f, new, x, self.order, self.at_kinks)
+        return _scoped(_values, params, self.f, new, x, self.order, self.at_kinks, True)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TaylorModel):
@@ -135,22 +146,11 @@ def expand(f: Apply, params: PyTree, order: int, *, at_kinks: AtKinks = "raise")
 
     $$g(\theta', x) = \sum_{k=0}^{\text{order}} f^{(k)}(x; \theta' - \theta)$$
 
-    with the terms $f^{(k)}$ of `terms`, which says what happens at kinks. Products are done in the
-    precision of the network's own.
+    with the terms $f^{(k)}$ of `terms`, which says what happens at kinks. The model is
+    `g(new_params, x)`, equal to `f` to the order + 1 in the distance from `params`; order 1 gives
+    the linearised (NTK) model. Products are done in the precision of the network's own.
 
     Source: BL-8 and BL-9, arXiv:1910.01619 section 3.
-
-    Args:
-        f: the network `f(params, x)`.
-        params: where to expand, any pytree.
-        order: the degree of the polynomial: 1 is the linearised (NTK) model.
-        at_kinks: "raise" where a term does not exist, or "jax" for JAX's own derivative there.
-
-    Returns:
-        `g(new_params, x)`, equal to `f` to the order + 1 in the distance from `params`.
-
-    Raises:
-        ValueError: `order` is negative.
 
     Example:
         >>> g = expand(lambda w, x: jnp.exp(x @ w), jnp.zeros(1), 2)
@@ -179,42 +179,25 @@ def linearize(f: Apply, params: PyTree) -> TaylorModel:
     return expand(f, params, 1)
 
 
-@contextlib.contextmanager
-def _precision_of(params: PyTree) -> Iterator[None]:
-    if not is_wide(params):
-        yield
-        return
-    with float64():
-        yield
-
-
 def _scoped(function: Callable[..., Any], params: PyTree, *arguments: Any) -> Any:
-    """In float64 when the parameters are, whatever the global setting is."""
-    with _precision_of(params):
+    """Call a function in float64 if the parameters are, whatever the global setting is."""
+    with float64() if is_wide(params) else contextlib.nullcontext():
         return function(params, *arguments)
 
 
-def _checked_terms(
-    params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, at_kinks: AtKinks
+def _values(
+    params: PyTree, f: Apply, to: PyTree, x: PyTree, order: int, at_kinks: AtKinks, summed: bool
 ) -> Array:
-    found = _compiled(params, f, delta, x, order, 0)
+    """As `_compiled`, with the terms at kinks checked from both sides."""
+    found = _compiled(params, f, to, x, order, 0, summed)
     if order == 0 or at_kinks == "jax" or not found.has_ties():
         return found.values
-    return _from_sides(params, f, delta, x, order)
-
-
-def _checked_sum(
-    params: PyTree, f: Apply, new_params: PyTree, x: PyTree, order: int, at_kinks: AtKinks
-) -> Array:
-    found = _compiled_sum(params, f, new_params, x, order)
-    if order == 0 or at_kinks == "jax" or not found.has_ties():
-        return found.values
-    delta = displacement(params, new_params)
-    return jnp.sum(_from_sides(params, f, delta, x, order), axis=0)
+    values = _from_sides(params, f, displacement(params, to) if summed else to, x, order)
+    return jnp.sum(values, axis=0) if summed else values
 
 
 def _from_sides(params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int) -> Array:
-    """The terms where both sides of every kink that was met agree on them."""
+    """The terms, if both sides of every kink that was met agree on them."""
     found = _compiled(params, f, delta, x, order, 0)
     here, names, eps = found.values, found.names_of_ties(), float(jnp.finfo(found.values.dtype).eps)
     # Every comparison within a derivative costs an order, and so does every limit of 0/0.
@@ -250,28 +233,37 @@ def _largest(tree: PyTree) -> Array:
 
 
 class _Found(NamedTuple):
-    """Values, and at which operations equal values moved apart."""
-
     values: Array
-    ties: Array | None
-    names: tuple[str, ...]
+    ties: Array | None  # whether equal values moved apart, by operation
+    names: tuple[str, ...]  # of the operations
 
     def has_ties(self) -> bool:
         return self.ties is not None and is_known(self.ties) and bool(np.any(self.ties))
 
     def names_of_ties(self) -> list[str]:
         ties = [False] * len(self.names) if self.ties is None else np.asarray(self.ties)
-        pairs = zip(self.names, ties, strict=True)
-        return list(dict.fromkeys(name for name, tied in pairs if tied))
+        return [name for name, tied in zip(self.names, ties, strict=True) if tied]
+
+
+@eqx.filter_jit
+def _compiled(
+    params: PyTree, f: Apply, to: PyTree, x: PyTree, order: int, side: int, summed: bool = False
+) -> _Found:
+    """The terms for the movement `to`; or their sum, for the movement to the parameters `to`."""
+    delta = displacement(params, to) if summed else to
+    series, ties = _series(params, f, delta, x, order, side)
+    values = total(series) if summed else jnp.stack(dense(series, order))
+    assert values is not None
+    flags = jnp.stack(list(ties.values())) if ties else None
+    return _Found(values, flags, tuple(ties))
 
 
 def _series(
     params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, side: int
-) -> tuple[Series, _Found]:
-    if isinstance(f, TwoLayer) and side == 0:
-        series, kink = two_layer_terms(f, params, delta, x, order)
-        ties = None if kink is None else kink[None]
-        return series, _Found(_stacked(series, order), ties, (f.activation.name,))
+) -> tuple[Series, dict[str, Array]]:
+    """The series, and by the name of an operation whether equal values moved apart there."""
+    if isinstance(f, HasTaylorSeries) and side == 0:
+        return f.taylor_series(params, delta, x, order)
     leaves, structure = jax.tree.flatten(params, is_leaf=lambda leaf: leaf is None)
     moves = jax.tree.leaves(delta, is_leaf=lambda leaf: leaf is None)
     moving = [k for k, move in enumerate(moves) if move is not None]
@@ -283,27 +275,13 @@ def _series(
         with calling("f", "these `params` and this `x`"):
             return _one_array(f(structure.unflatten(filled), x))
 
-    start = [(leaves[k], moves[k]) for k in moving]
-    series, ctx = taylor_coefficients(function, order, start, side)
-    ties = jnp.stack([tie.found for tie in ctx.ties]) if ctx.ties else None
-    return series, _Found(_stacked(series, order), ties, tuple(tie.name for tie in ctx.ties))
-
-
-@eqx.filter_jit
-def _compiled(params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, side: int) -> _Found:
-    return _series(params, f, delta, x, order, side)[1]
-
-
-@eqx.filter_jit
-def _compiled_sum(params: PyTree, f: Apply, new: PyTree, x: PyTree, order: int) -> _Found:
-    series, found = _series(params, f, displacement(params, new), x, order, 0)
-    result = total(series)
-    assert result is not None
-    return found._replace(values=result)
-
-
-def _stacked(series: Series, order: int) -> Array:
-    return jnp.stack(dense(series, order))
+    series, ctx = taylor_coefficients(
+        function, order, [(leaves[k], moves[k]) for k in moving], side
+    )
+    ties: dict[str, Array] = {}
+    for tie in ctx.ties:
+        ties[tie.name] = ties[tie.name] | tie.found if tie.name in ties else tie.found
+    return series, ties
 
 
 def _one_array(out: Any) -> Array:

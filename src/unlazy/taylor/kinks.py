@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
+from unlazy.special.array_series import Series, at, minus, trimmed
 from unlazy.taylor.context import Context
 from unlazy.taylor.linear_rules import Rule, alike, bind
-from unlazy.taylor.series import Series, at, minus, trimmed
 
 _ROUNDING = 32  # units in the last place, of a coefficient computed in two ways
 
@@ -99,7 +99,7 @@ def _mixed(share: Array, a: Array | None, b: Array | None) -> Array | None:
 
 
 def step(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
-    """A function that is flat between its jumps: sign, floor, ceil, round."""
+    """A function that is constant between its jumps: sign, floor, ceil, round."""
     name = eqn.primitive.name
     jumps = x[0] == 0 if name == "sign" else (x[0] + (0.5 if name == "round" else 0)) % 1 == 0
     if ctx.side == 0:

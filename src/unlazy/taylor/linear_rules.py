@@ -3,7 +3,8 @@
 
 The path of the parameters is a straight line, so a weight has two coefficients, W and dW. A layer
 h W of order k is then h_0 W .. h_k W and h_0 dW .. h_(k-1) dW: 2k + 1 products. Stacked to two
-larger products they take as long on two cores, and twice as long to compile.
+larger products they take as long on two cores, and twice as long to compile. Triangular systems,
+whose matrix may move, are here as well.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,10 +12,11 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
+from jax.lax import Precision
 from jaxtyping import Array
 
-from unlazy.taylor.context import SPARE, Context, shaped
-from unlazy.taylor.series import (
+from unlazy.core.programs import shaped
+from unlazy.special.array_series import (
     Series,
     at,
     dense,
@@ -25,6 +27,7 @@ from unlazy.taylor.series import (
     total,
     trimmed,
 )
+from unlazy.taylor.context import SPARE, Context
 
 Rule = Callable[..., Series | list[Series]]
 
@@ -70,7 +73,7 @@ def jointly_linear(count: int | None = None, first: int = 0) -> Rule:
 
 def alike(eqn: JaxprEqn, *operands: Series) -> Iterator[Series]:
     """The operands of an entrywise operation in the shape of its result, scalars spread out."""
-    shape = shaped(eqn).shape
+    shape = shaped(eqn.outvars[0]).shape
     for s in operands:
         if jnp.shape(s[0]) == shape:
             yield s
@@ -128,6 +131,36 @@ def bilinear(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Series:
     return trimmed(total(terms) for terms in parts)
 
 
+def triangular_solve(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Series:
+    """The solution x of a x = b: a_0 x_j = b_j - a_1 x_(j-1) - ... - a_j x_0.
+
+    Differentiating it again and again by JAX's rule, which solves twice, would double the program
+    with every order; comparing coefficients takes one solve for each.
+    """
+    result: list[Array | None] = []
+    for j in range(ctx.order + 1):
+        known = total(
+            _applied(eqn, at(a, i), result[j - i]) for i in range(1, min(j, len(a) - 1) + 1)
+        )
+        right = minus(at(b, j), known)
+        result.append(None if right is None else bind(eqn, a[0], right))
+    return trimmed(result)
+
+
+def _applied(eqn: JaxprEqn, a: Array | None, x: Array | None) -> Array | None:
+    """The matrix that the equation reads from `a`, times `x`, on its side."""
+    if a is None or x is None:
+        return None
+    strict = 1 if eqn.params["unit_diagonal"] else 0  # the diagonal is 1, whatever is stored
+    A = jnp.tril(a, -strict) if eqn.params["lower"] else jnp.triu(a, strict)
+    if eqn.params["conjugate_a"]:
+        A = jnp.conj(A)
+    if eqn.params["transpose_a"]:
+        A = jnp.swapaxes(A, -1, -2)
+    left, right = (A, x) if eqn.params["left_side"] else (x, A)
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)
+
+
 LINEAR: dict[str, Rule] = {
     **dict.fromkeys(
         (
@@ -151,3 +184,4 @@ LINEAR: dict[str, Rule] = {
     "dot_general": bilinear,
     "conv_general_dilated": bilinear,
 }
+SOLVING: dict[str, Rule] = {"triangular_solve": triangular_solve}

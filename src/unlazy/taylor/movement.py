@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 
 def matched(params: PyTree, delta: PyTree, name: str = "delta") -> tuple[PyTree, PyTree]:
-    """Both with their floats as JAX arrays, and None in `delta` for whatever does not move.
+    """Check that the two fit; return their floats as JAX arrays, None in `delta` for what is fixed.
 
     Integers, booleans, keys and functions among the parameters never move; a parameter whose
     movement is None does not either, and costs nothing.

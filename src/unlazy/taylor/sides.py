@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms at a kink, from t > 0 and from t < 0: whether the two agree, and on what is there."""
+"""Compare the terms at a kink from t > 0 and from t < 0 with each other and with JAX's own."""
 
 import numpy as np
 from jaxtyping import Array
 
 from unlazy.core.checks import some_rows
-from unlazy.taylor.failures import NoTaylorTermError
+from unlazy.core.errors import UnlazyError
 
 _REMEDY = (
     "Move `params` off that point, or pass at_kinks='jax' to take JAX's own derivative there, as "
@@ -13,15 +13,15 @@ _REMEDY = (
 )
 
 
+class NoTaylorTermError(UnlazyError, ValueError):
+    """The network has no derivative of that order there, such as a ReLU at exactly 0."""
+
+
 def check_sides(right: Array, left: Array, here: Array, eps: float, names: list[str]) -> None:
     """Raise at the first term that is not the same from both sides.
 
-    Args:
-        right: the terms for small t > 0.
-        left: those for t < 0.
-        here: what `jax.grad` gives at t = 0: term 0 is the value itself.
-        eps: the precision of their dtype.
-        names: the operations that kink.
+    `right` are the terms for small t > 0, `left` those for t < 0, and `here` what `jax.grad` gives
+    at t = 0, where term 0 is the value itself. `names` are the operations that kink.
     """
     where = ", ".join(names)
     terms = [_wide(part) for part in (right, left, here)]
@@ -44,7 +44,7 @@ def check_sides(right: Array, left: Array, here: Array, eps: float, names: list[
 
 
 def check_slope(right: Array, here: Array, measured: Array, eps: float, names: list[str]) -> None:
-    """Raise where the sides give another slope than JAX and a difference quotient says JAX's.
+    """Raise where the sides give another slope than JAX, and a difference quotient sides with JAX.
 
     The two may differ: relu(w) - relu(-w) has slope 1 at 0, where JAX gives 0. The quotient tells
     that from an operation whose own derivative program was misread at the kink.
@@ -71,17 +71,11 @@ def close(a: np.ndarray, b: np.ndarray, eps: float) -> np.ndarray:
 
 def _differs(k: int, order: int, where: str, rows: np.ndarray) -> str:
     least = max(k - 1, 0)
+    why = "which differs between the two sides of a kink" if k else "because the outputs jump"
     return (
         f"`order` must be at most {least} at these `params`, got order={order}: there is no term "
-        f"of order {least + 1 if k == 0 else k}, {_why(k)} ({where}) in {some_rows(rows)}. "
-        f"{_REMEDY}"
+        f"of order {least + 1 if k == 0 else k}, {why} ({where}) in {some_rows(rows)}. {_REMEDY}"
     )
-
-
-def _why(k: int) -> str:
-    if k == 0:
-        return "because the outputs jump"
-    return "which differs between the two sides of a kink"
 
 
 def _rows(bad: np.ndarray) -> np.ndarray:
@@ -89,6 +83,6 @@ def _rows(bad: np.ndarray) -> np.ndarray:
 
 
 def _wide(part: Array) -> np.ndarray:
-    """In a dtype that numpy computes with, also from bfloat16."""
+    # NumPy does not compute with bfloat16.
     complex_ = np.issubdtype(part.dtype, np.complexfloating)
     return np.asarray(part).astype(np.complex128 if complex_ else np.float64)

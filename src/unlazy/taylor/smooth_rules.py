@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which recurrence belongs to which entrywise operation of JAX."""
+"""The recurrence of each smooth entrywise operation of JAX."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
-from unlazy.taylor import recurrences
+from unlazy.special import recurrences
+from unlazy.special.array_series import Series, at, is_moving, product, trimmed
 from unlazy.taylor.context import Context
 from unlazy.taylor.kinks import moves
 from unlazy.taylor.linear_rules import Rule, alike
-from unlazy.taylor.series import Series, at, is_moving, product, trimmed
 
 
 def _entrywise(function: Callable[[Series, int], Series]) -> Rule:

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.kernels.empirical.features import features, make_recipe
+from unlazy.core.programs import read, trace
+from unlazy.kernels.empirical.features import features, make_recipe, run_shifted
 from unlazy.kernels.empirical.model import Model
-from unlazy.kernels.empirical.program import read, trace
 from unlazy.nets import partition
 
 NAMES = (
@@ -45,7 +45,7 @@ def test_a_program_computes_what_the_function_does(name, networks):
 
 def test_a_shift_is_added_to_the_result_of_its_step():
     program = trace(lambda x: 3 * x, jnp.ones(()))
-    values = program.run([jnp.ones(())], {0: jnp.full((), 2.0)})
+    values = run_shifted(program, [jnp.ones(())], {0: jnp.full((), 2.0)})
     assert read(values, program.results[0]) == 5.0
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from unlazy.core.errors import UnknownNameError
 from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced, relu_gram
-from unlazy.kernels.empirical import blocks
+from unlazy.kernels.empirical import ntk as ntk_module
 from unlazy.kernels.empirical.features import Blocks, Cost
-from unlazy.kernels.empirical.model import Model
+from unlazy.kernels.empirical.model import Model, Task
 from unlazy.nets import TwoLayer, partition
 
 NAMES = (
@@ -135,7 +135,7 @@ def test_kernel_is_symmetric_to_the_last_bit_and_psd(implementation, n, memory, 
 def test_the_kernel_is_the_same_in_one_tile_as_on_an_accelerator(networks, x64, monkeypatch):
     f, params, x, _ = problem(networks, "mlp", 300)
     in_tiles = np.asarray(empirical_ntk(f, params, x))
-    monkeypatch.setattr(blocks, "_TILES", {})
+    monkeypatch.setattr(ntk_module, "_TILES", {})
     K = np.asarray(empirical_ntk(f, params, x))
     assert_close(K, in_tiles)
     assert np.array_equal(K, K.transpose(1, 0, 3, 2))
@@ -293,37 +293,37 @@ def test_an_equinox_model_needs_one_line():
 
 @pytest.mark.parametrize(("cross", "expected"), [(False, 24 + 12), (True, 24 + 2 * 24)])
 def test_features_are_computed_again_once_a_panel(cross, expected, networks, x64, monkeypatch):
-    rows, compute = [], blocks._features
+    rows, compute = [], ntk_module._features
 
-    def count(model, trained, x, method):
+    def count(task, x):
         rows.append(len(x))
-        return compute(model, trained, x, method)
+        return compute(task, x)
 
-    monkeypatch.setattr(blocks, "_features", count)
+    monkeypatch.setattr(ntk_module, "_features", count)
     f, params, x, _ = problem(networks, "mlp", 24)
     arrays, frozen = partition(params, None)
-    method = blocks.Method(layerwise=True, traced=True, dtype=np.dtype(np.float64))
+    task = Task(Model(f, frozen), arrays, layerwise=True, traced=True, dtype=np.dtype(np.float64))
     layout = Blocks(rows=4, held=3)  # two panels of three blocks
-    K = blocks.kernel(Model(f, frozen), arrays, x, x if cross else None, method, layout)
+    K = ntk_module.blockwise(task, x, x if cross else None, layout)
     assert sum(rows) == expected
     assert_close(K, np.einsum("ijaa->ij", networks.dense_kernel(f, params, x)))
 
 
 def test_of_two_sets_the_smaller_is_held_and_the_other_computed_once(networks, x64, monkeypatch):
-    rows, compute = [], blocks._features
+    rows, compute = [], ntk_module._features
 
-    def count(model, trained, x, method):
+    def count(task, x):
         rows.append(len(x))
-        return compute(model, trained, x, method)
+        return compute(task, x)
 
-    monkeypatch.setattr(blocks, "_features", count)
+    monkeypatch.setattr(ntk_module, "_features", count)
     f, params, x, _ = problem(networks, "mlp", 24)
     arrays, frozen = partition(params, None)
-    method = blocks.Method(layerwise=True, traced=True, dtype=np.dtype(np.float64))
+    task = Task(Model(f, frozen), arrays, layerwise=True, traced=True, dtype=np.dtype(np.float64))
     whole = np.einsum("ijaa->ij", networks.dense_kernel(f, params, x))
     for first, second in ((x[:16], x[16:]), (x[16:], x[:16])):
         rows.clear()
-        K = blocks.kernel(Model(f, frozen), arrays, first, second, method, Blocks(4, 2))
+        K = ntk_module.blockwise(task, first, second, Blocks(4, 2))
         assert sum(rows) == 24
         assert_close(K, whole[:16, 16:] if len(first) == 16 else whole[16:, :16])
 

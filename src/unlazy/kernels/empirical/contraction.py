@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inner products of tangent features: the kernel of a block of samples with another."""
+"""The kernel of a block of samples with another: inner products of their tangent features.
+
+Where not even the features of two samples fit the memory, NTK-vector products give the kernel
+column by column: a gradient is pushed forward, and no Jacobian is held.
+"""
 
 import functools
 import itertools
@@ -7,25 +11,30 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
+from unlazy.core.compiling import jit_untuned
 from unlazy.kernels.empirical.features import Features, Outer
+from unlazy.kernels.empirical.model import Model, Task
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-def cross_full(one: Features, two: Features) -> Float[Array, "n1 n2 c c"]:
-    """The kernel between two sets of samples, for each pair of outputs."""
-    return jnp.transpose(_full(one, two), (0, 2, 1, 3))
+@jit_untuned
+def cross(one: Features, two: Features, *, traced: bool) -> Array:
+    """The kernel between two sets of samples: (n1, n2) if traced, else (n1, n2, c, c)."""
+    return _traced(one, two) if traced else jnp.transpose(_full(one, two), (0, 2, 1, 3))
 
 
-def cross_traced(one: Features, two: Features) -> Float[Array, "n1 n2"]:
-    """The kernel between two sets of samples, summed over equal outputs."""
-    return _traced(one, two)
+def symmetric(parts: Sequence[Features], *, traced: bool) -> Array:
+    """The kernel of all samples of the parts, symmetric to the last bit."""
+    return _mirrored(_upper_tiles(parts, traced), traced)
 
 
+@jit_untuned
 def diagonal(of: Features) -> Float[Array, "n c c"]:
     """The kernel of each sample with itself."""
     terms = [_product("iap,ibp->iab", g, g) for g in of.flat]
@@ -37,30 +46,32 @@ def diagonal(of: Features) -> Float[Array, "n c c"]:
     return (total + jnp.swapaxes(total, 1, 2)) / 2
 
 
-def upper_tiles(parts: Sequence[Features], *, traced: bool) -> list[Array]:
-    """The kernels of each part with itself and the parts after it, as `mirrored` takes them."""
-    cross = _traced if traced else _full
+@jit_untuned
+def _upper_tiles(parts: Sequence[Features], traced: bool) -> list[Array]:
+    """The kernels of each part with itself and the parts after it."""
     pairs = itertools.combinations_with_replacement(parts, 2)
-    return [cross(one, two) for one, two in pairs]
+    return [(_traced if traced else _full)(one, two) for one, two in pairs]
 
 
-def mirrored(tiles: Sequence[Array], *, traced: bool) -> Array:
-    """The kernel of all parts, symmetric to the last bit.
-
-    Apart from `upper_tiles`, in a program of its own: when XLA sees both, it runs the products at
-    two thirds of their speed.
-    """
+@jit_untuned
+def _mirrored(tiles: Sequence[Array], traced: bool) -> Array:
+    # A program of its own: where XLA sees the products too, it runs them at two thirds of their
+    # speed.
     count = (math.isqrt(8 * len(tiles) + 1) - 1) // 2
-    swap = (1, 0) if traced else (1, 0, 3, 2)
     grid: list[list[Any]] = [[None] * count for _ in range(count)]
     places = itertools.combinations_with_replacement(range(count), 2)
     for (i, j), tile in zip(places, tiles, strict=True):
         tile = tile if traced else jnp.transpose(tile, (0, 2, 1, 3))
         if i == j:
             # A product of a matrix with its own transpose need not come out symmetric.
-            tile = (tile + jnp.transpose(tile, swap)) / 2
-        grid[i][j], grid[j][i] = tile, jnp.transpose(tile, swap)
+            tile = (tile + mirror_image(tile)) / 2
+        grid[i][j], grid[j][i] = tile, mirror_image(tile)
     return jnp.concatenate([jnp.concatenate(row, axis=1) for row in grid])
+
+
+def mirror_image(K: Array) -> Array:
+    """The kernel with its two sets of samples exchanged."""
+    return jnp.transpose(K, (1, 0) if K.ndim == 2 else (1, 0, 3, 2))
 
 
 def _full(one: Features, two: Features) -> Float[Array, "n1 c n2 c"]:
@@ -116,3 +127,43 @@ def _pairs(g1: Float[Array, "n1 c p"], g2: Float[Array, "n2 c p"]) -> Float[Arra
 
 def _summed(g1: Float[Array, "n1 c p"], g2: Float[Array, "n2 c p"]) -> Float[Array, "n1 n2"]:
     return _product("ip,jp->ij", *(g.reshape(g.shape[0], -1) for g in (g1, g2)))
+
+
+@eqx.filter_jit
+def from_products(task: Task, x1: Array, x2: Array | None) -> Array:
+    """The kernel by NTK-vector products: one sample of `x2` and one output at a time."""
+    model, trained, other = task.model, task.trained, x1 if x2 is None else x2
+
+    def traced(x: Array) -> Float[Array, " n1"]:
+        return jnp.trace(_columns(model, trained, x1, x), axis1=0, axis2=2)
+
+    if task.traced:  # without the full kernel in between
+        K = jax.lax.map(traced, other).T
+    else:
+        columns = jax.lax.map(lambda x: _columns(model, trained, x1, x), other)  # (n2, c2, n1, c1)
+        K = jnp.transpose(columns, (2, 0, 3, 1))
+    K = K.astype(task.dtype)
+    return K if x2 is not None else (K + mirror_image(K)) / 2
+
+
+@eqx.filter_jit
+def diagonal_from_products(task: Task, x: Array) -> Float[Array, "n c c"]:
+    """The kernel of each sample with itself, by NTK-vector products."""
+
+    def of_row(row: Array) -> Float[Array, "c c"]:
+        return _columns(task.model, task.trained, row[None], row)[:, 0]
+
+    K = jax.lax.map(of_row, x)
+    return ((K + jnp.swapaxes(K, 1, 2)) / 2).astype(task.dtype)
+
+
+def _columns(model: Model, trained: PyTree, x1: Array, x: Array) -> Float[Array, "c n1 c"]:
+    """For each output at `x`, the derivative of all outputs at `x1` along its gradient."""
+    out, pull = jax.vjp(lambda trained: model(trained, x), trained)
+
+    def column(unit):
+        (gradient,) = pull(unit)
+        return jax.jvp(lambda trained: model.batch(trained, x1), (trained,), (gradient,))[1]
+
+    # One output after the other: only one gradient is held.
+    return jax.lax.map(column, jnp.eye(out.shape[0], dtype=out.dtype))

@@ -3,16 +3,16 @@
 
 import itertools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from unlazy.core.programs import Program, Step, read, trace
 from unlazy.kernels.empirical.layers import Layer, find_layers, unused_leaves
 from unlazy.kernels.empirical.model import Model
-from unlazy.kernels.empirical.program import Program, read, trace
 
 _SMALLEST_PART = 128  # rows of the product; below it, products lose more than symmetry saves
 _SMALL_LEAF = 4096  # entries; gradients of smaller leaves are contracted in one product
@@ -146,7 +146,7 @@ def _of_sample(recipe: Recipe, leaves: list[Array], x: Array):
         full = list(leaves)
         for k, leaf in zip(recipe.flat, chosen, strict=True):
             full[k] = leaf
-        values = program.run([*full, x], shifts)
+        values = run_shifted(program, [*full, x], shifts)
         inputs = [layer.inputs(steps[layer.step], values) for layer in recipe.layers]
         return read(values, program.results[0]), inputs
 
@@ -163,6 +163,18 @@ def _of_sample(recipe: Recipe, leaves: list[Array], x: Array):
         B = layer.cotangents(steps[layer.step], dz[layer.tap])
         uses.setdefault(layer.leaf, []).append(Outer(A, B))
     return gradients, [_stacked(found) for found in uses.values()]
+
+
+def run_shifted(
+    program: Program, arguments: list[Array], shifts: dict[int, Array]
+) -> dict[int, Any]:
+    """Every value of the program, with `shifts[k]` added to the first result of step k."""
+
+    def rule(k: int, step: Step, operands: list[Any]) -> list[Any]:
+        first, *others = step(*operands)
+        return [first + shifts[k] if k in shifts else first, *others]
+
+    return program.run(arguments, rule)
 
 
 def _stacked(uses: list[Outer]) -> Outer:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network as a function of its trained parameters and one sample."""
+"""The checked arguments of an empirical kernel: network, trained parameters and samples."""
 
-from collections.abc import Callable
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -10,11 +11,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.core.checks import calling, is_known
+from unlazy.core.checks import (
+    calling,
+    check_finite,
+    check_name,
+    check_positive,
+    check_real,
+    is_known,
+)
 from unlazy.core.compiling import jit_untuned
+from unlazy.core.float64 import float64
+from unlazy.core.trained import Trained, partition
+from unlazy.taylor.movement import is_wide
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
+
+IMPLEMENTATIONS = ("auto", "layerwise", "jacobian", "ntk-vector")
+
+
+@runtime_checkable
+class HasLastLayer(Protocol):
+    """A network whose last layer is a model of its own, as where its weights are used twice."""
+
+    def last_layer(self, params: Any) -> Any:
+        """The model `f(weights, x)` of the last layer, with its weights in the field `start`."""
+        ...
 
 
 class Model(eqx.Module):
@@ -31,6 +53,92 @@ class Model(eqx.Module):
     def __call__(self, trained: PyTree, x: Array) -> Float[Array, " c"]:
         """The outputs at one sample."""
         return self.batch(trained, x[None])[0]
+
+
+class Task(NamedTuple):
+    """What is computed, and how."""
+
+    model: Model
+    trained: PyTree
+    layerwise: bool
+    traced: bool
+    dtype: np.dtype  # of the kernel
+
+
+class Problem(NamedTuple):
+    """The checked arguments."""
+
+    model: Model
+    trained: PyTree
+    inputs: dict[str, Any]
+    implementation: str
+    dtype: np.dtype
+    is_wide: bool  # whether anything is float64
+
+    @contextlib.contextmanager
+    def precision(self) -> Iterator[None]:
+        """What the kernel is computed in, whatever the global settings are."""
+        wide = float64() if self.is_wide else contextlib.nullcontext()
+        with jax.default_matmul_precision("highest"), wide:
+            yield
+
+    def task(self, *, traced: bool) -> Task:
+        """The kernel to compute: its trace over the outputs, or all of it."""
+        return Task(self.model, self.trained, self.implementation != "jacobian", traced, self.dtype)
+
+    def samples(self, name: str) -> Array:
+        """The inputs as an array of the parameters' precision."""
+        x = jnp.asarray(self.inputs[name])
+        is_float = jnp.issubdtype(x.dtype, jnp.floating)
+        if is_float and (x.dtype == jnp.float64) != (self.dtype == jnp.float64):
+            return x.astype(self.dtype)
+        return x
+
+    def uses_products(self, block: int) -> bool:
+        """Whether the kernel is computed column by column, if features of `block` rows fit."""
+        return self.implementation == "ntk-vector" or (self.implementation == "auto" and block < 1)
+
+
+def check_problem(
+    f: Apply,
+    params: PyTree,
+    inputs: dict[str, Any],
+    trained: Trained,
+    implementation: str,
+    memory: int | float,
+) -> Problem:
+    """Raise unless the arguments fit each other; `inputs` are arrays of samples by their names."""
+    check_name(implementation, IMPLEMENTATIONS, "implementation")
+    check_positive(memory, "memory")
+    for name, x in inputs.items():
+        check_real(x, name)
+    inputs = {  # lists keep their kind: integers may be tokens
+        name: x if isinstance(x, Array) else np.asarray(x) for name, x in inputs.items()
+    }
+    for name, x in inputs.items():
+        if np.ndim(x) == 0 or x.shape[0] == 0:
+            raise ValueError(
+                f"`{name}` must have samples along its first axis, one at least, "
+                f"got {name}.shape={np.shape(x)}."
+            )
+        if jnp.issubdtype(x.dtype, jnp.inexact):
+            check_finite(x, name)
+    shapes = {name: x.shape[1:] for name, x in inputs.items()}
+    if len(set(shapes.values())) > 1:
+        raise ValueError(
+            "`x1` and `x2` must hold samples of one shape, "
+            f"got x1.shape={inputs['x1'].shape} and x2.shape={inputs['x2'].shape}."
+        )
+    is_last = isinstance(trained, str) and trained == "last"
+    if is_last and isinstance(f, HasLastLayer):
+        last = f.last_layer(params)
+        f, params, trained = last, last.start, None
+    # Float64 arrays of NumPy keep their digits whatever the global setting is.
+    wide = is_wide(params)
+    with float64() if wide else contextlib.nullcontext():
+        arrays, frozen = partition(params, trained)
+    dtype = np.dtype(np.float64 if is_wide(arrays) else np.float32)
+    return Problem(Model(f, frozen), arrays, inputs, implementation, dtype, wide)
 
 
 def check_outputs(model: Model, trained: PyTree, x: Array) -> None:
@@ -76,6 +184,6 @@ def _rowwise_gap(model: Model, trained: PyTree, x: Array) -> tuple[Array, Array,
 
 
 def _beside(leaf: Array) -> Array:
-    """Each entry by up to a tenth larger or smaller, neighbours by unlike parts."""
+    """Perturb each entry by up to 10%, neighbours by different amounts."""
     wave = jnp.cos(jnp.arange(leaf.size, dtype=leaf.dtype)).reshape(leaf.shape)
     return leaf * (1 + wave / 10)

@@ -1,27 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tangent kernel of a network of finite width."""
+"""The tangent kernel of a network of finite width.
 
-import contextlib
+The arguments are checked (`model`), the network is traced and its layers are found (`layers`). Then
+block by block of the samples, so that temporary arrays stay within the memory, the gradients of the
+outputs are computed as factors (`features`), and the factors are contracted (`contraction`).
+"""
+
+import functools
+import math
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from unlazy.core.checks import check_finite, check_name, check_positive, check_real
+from unlazy.core.checks import is_known
+from unlazy.core.compiling import jit_untuned
 from unlazy.core.entries import entry
-from unlazy.core.float64 import float64
-from unlazy.core.trained import Trained, partition
-from unlazy.kernels.empirical import blocks
-from unlazy.kernels.empirical.model import Apply, Model, check_rowwise
-from unlazy.nets import ResNet3
-from unlazy.taylor.movement import is_wide
+from unlazy.core.trained import Trained
+from unlazy.kernels.empirical import contraction
+from unlazy.kernels.empirical.features import Blocks, Cost, Features, cost, features, make_recipe
+from unlazy.kernels.empirical.model import (
+    Apply,
+    Task,
+    check_outputs,
+    check_problem,
+    check_rowwise,
+)
 
 Implementation = Literal["auto", "layerwise", "jacobian", "ntk-vector"]
-_IMPLEMENTATIONS = ("auto", "layerwise", "jacobian", "ntk-vector")
-_MEMORY = 2**30  # bytes: a block of a thousand rows for most networks, and little on any machine
+
+# Tiles a side of the symmetric product: with 4, the work is 10/16 of the full one; more cost more
+# in compilation than they save. Elsewhere one: an accelerator's compiler tunes each product of each
+# tile, and kernels that compute for milliseconds were seen to take twenty seconds.
+_TILES = {"cpu": 4}
 
 
 @entry
@@ -33,7 +48,7 @@ def empirical_ntk(
     *,
     trained: Trained = None,
     implementation: Implementation = "auto",
-    memory: int | float = _MEMORY,
+    memory: int | float = 2**30,
 ) -> Float[Array, "n1 n2 c c"]:
     r"""The tangent kernel of any network at its present parameters.
 
@@ -100,7 +115,7 @@ def empirical_ntk_traced(
     *,
     trained: Trained = None,
     implementation: Implementation = "auto",
-    memory: int | float = _MEMORY,
+    memory: int | float = 2**30,
 ) -> Float[Array, "n1 n2"]:
     r"""The tangent kernel summed (not averaged) over the outputs.
 
@@ -127,7 +142,7 @@ def empirical_ntk_diagonal(
     *,
     trained: Trained = None,
     implementation: Implementation = "auto",
-    memory: int | float = _MEMORY,
+    memory: int | float = 2**30,
 ) -> Float[Array, "n c c"]:
     r"""The tangent kernel of each sample with itself, $\Theta_{iiab}$, at linear cost in n.
 
@@ -138,103 +153,145 @@ def empirical_ntk_diagonal(
         >>> print(K)
         [[[25.]]]
     """
-    problem = _prepare(f, params, {"x": x}, trained, implementation, memory)
+    problem = check_problem(f, params, {"x": x}, trained, implementation, memory)
     with problem.precision():
-        model, arrays, method = problem.model, problem.arrays, problem.method(traced=False)
-        rows = problem.samples("x")
-        cost = blocks.survey(model, arrays, rows, method)
-        check_rowwise(model, arrays, _some_rows(rows))
+        task, rows = problem.task(traced=False), problem.samples("x")
+        cost = _survey(task, rows)
+        check_rowwise(task.model, task.trained, _some_rows(rows))
         block = int(memory / (cost.row + cost.pair))
         if problem.uses_products(block):
-            return blocks.diagonal_from_products(model, arrays, rows, method)
-        return blocks.diagonal(model, arrays, rows, method, block)
+            return contraction.diagonal_from_products(task, rows)
+        starts, size = _starts(rows.shape[0], block)
+        parts = (
+            _Part((i,), contraction.diagonal(_features(task, rows[i : i + size]))) for i in starts
+        )
+        return _assembled(parts, (rows.shape[0],))
 
 
 def _kernel(f, params, x1, x2, trained, implementation, memory, *, traced: bool) -> Array:
     inputs = {"x1": x1} if x2 is None else {"x1": x1, "x2": x2}
-    problem = _prepare(f, params, inputs, trained, implementation, memory)
+    problem = check_problem(f, params, inputs, trained, implementation, memory)
     with problem.precision():
-        model, arrays, method = problem.model, problem.arrays, problem.method(traced=traced)
-        rows1 = problem.samples("x1")
+        task, rows1 = problem.task(traced=traced), problem.samples("x1")
         rows2 = None if x2 is None else problem.samples("x2")
-        cost = blocks.survey(model, arrays, rows1, method)
-        check_rowwise(model, arrays, _some_rows(rows1, rows2))
+        cost = _survey(task, rows1)
+        check_rowwise(task.model, task.trained, _some_rows(rows1, rows2))
         if problem.uses_products(cost.block(memory)):
-            return blocks.from_products(model, arrays, rows1, rows2, method)
+            return contraction.from_products(task, rows1, rows2)
         most = max(rows1.shape[0], 0 if rows2 is None else rows2.shape[0])
-        return blocks.kernel(model, arrays, rows1, rows2, method, cost.blocks(most, memory))
+        return blockwise(task, rows1, rows2, cost.blocks(most, memory))
 
 
-class _Problem(NamedTuple):
-    """The checked arguments."""
-
-    model: Model
-    arrays: PyTree  # the trained parameters
-    inputs: dict[str, Any]
-    implementation: str
-    dtype: np.dtype  # of the kernel
-    is_wide: bool  # whether anything is float64
-
-    @contextlib.contextmanager
-    def precision(self) -> Iterator[None]:
-        """What the kernel is computed in, whatever the global settings are."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(jax.default_matmul_precision("highest"))
-            if self.is_wide:
-                stack.enter_context(float64())
-            yield
-
-    def method(self, *, traced: bool) -> blocks.Method:
-        return blocks.Method(self.implementation != "jacobian", traced, self.dtype)
-
-    def samples(self, name: str) -> Array:
-        """The inputs as an array of the parameters' precision."""
-        x = jnp.asarray(self.inputs[name])
-        is_float = jnp.issubdtype(x.dtype, jnp.floating)
-        if is_float and (x.dtype == jnp.float64) != (self.dtype == jnp.float64):
-            return x.astype(self.dtype)
-        return x
-
-    def uses_products(self, block: int) -> bool:
-        return self.implementation == "ntk-vector" or (self.implementation == "auto" and block < 1)
+def _survey(task: Task, x: Array) -> Cost:
+    """Check what `f` returns, and estimate the memory for a row and for a pair of rows."""
+    known = all(is_known(leaf) for leaf in (x, *jax.tree.leaves(task.trained)))
+    # The trace takes far longer than small kernels do: the compiled function keeps its outcome.
+    return (_survey_once if known else _survey_now)(task, x[:1])
 
 
-def _prepare(f, params, inputs: dict[str, Any], trained, implementation, memory) -> _Problem:
-    check_name(implementation, _IMPLEMENTATIONS, "implementation")
-    check_positive(memory, "memory")
-    for name, x in inputs.items():
-        check_real(x, name)
-    inputs = {  # lists keep their kind: integers may be tokens
-        name: x if isinstance(x, Array) else np.asarray(x) for name, x in inputs.items()
-    }
-    for name, x in inputs.items():
-        if np.ndim(x) == 0 or x.shape[0] == 0:
-            raise ValueError(
-                f"`{name}` must have samples along its first axis, one at least, "
-                f"got {name}.shape={np.shape(x)}."
-            )
-        if jnp.issubdtype(x.dtype, jnp.inexact):
-            check_finite(x, name)
-    shapes = {name: x.shape[1:] for name, x in inputs.items()}
-    if len(set(shapes.values())) > 1:
-        raise ValueError(
-            "`x1` and `x2` must hold samples of one shape, "
-            f"got x1.shape={inputs['x1'].shape} and x2.shape={inputs['x2'].shape}."
-        )
-    is_last = isinstance(trained, str) and trained == "last"
-    if is_last and isinstance(f, ResNet3):  # its A may be used twice, then this is another model
-        f, params, trained = f.last_layer(params), params.A, None
-    # Float64 arrays of NumPy keep their digits whatever the global setting is.
-    wide = is_wide(params)
-    with float64() if wide else contextlib.nullcontext():
-        arrays, frozen = partition(params, trained)
-    is_double = any(_is_float64(leaf) for leaf in jax.tree.leaves(arrays))
-    dtype = np.dtype(np.float64 if is_double else np.float32)
-    return _Problem(Model(f, frozen), arrays, inputs, implementation, dtype, wide)
+def _survey_now(task: Task, x: Array) -> Cost:
+    check_outputs(task.model, task.trained, x)
+    return cost(_recipe(task, x), task.trained, x, task.dtype)
 
 
-def _is_float64(leaf: Any) -> bool:
-    return getattr(leaf, "dtype", None) == np.float64
+_survey_once = eqx.filter_jit(_survey_now)
+
+
+def _recipe(task: Task, x: Array):
+    return make_recipe(task.model, task.trained, x, layerwise=task.layerwise, traced=task.traced)
+
+
+def _features(task: Task, x: Array) -> Features:
+    return _features_in_parts(task, x, 1)[0]
+
+
+@jit_untuned
+def _features_in_parts(task: Task, x: Array, parts: int) -> list[Features]:
+    return features(_recipe(task, x), task.trained, x, task.dtype, parts)
+
+
+def blockwise(task: Task, x1: Array, x2: Array | None, layout: Blocks) -> Array:
+    """The kernel from tangent features, computed for at most `layout.rows` rows at a time."""
+    if x2 is None:
+        return _assembled(_symmetric_parts(task, x1, layout), (x1.shape[0], x1.shape[0]))
+    return _assembled(_cross_parts(task, x1, x2, layout), (x1.shape[0], x2.shape[0]))
+
+
+class _Part(NamedTuple):
+    start: tuple[int, ...]
+    values: Array
+
+
+def _cross_parts(task: Task, x1: Array, x2: Array, layout: Blocks) -> Iterator[_Part]:
+    # The smaller set is held: it makes fewer panels, for each of which the other is computed again.
+    swapped = x2.shape[0] < x1.shape[0]
+    near, far = (x2, x1) if swapped else (x1, x2)
+    (starts_near, size_near), (starts_far, size_far) = (
+        _starts(x.shape[0], layout.rows) for x in (near, far)
+    )
+    for panel, _ in _panels(starts_near, layout.held):
+        held = [_features(task, near[i : i + size_near]) for i in panel]
+        for j in starts_far:
+            other = _features(task, far[j : j + size_far])
+            for i, one in zip(panel, held, strict=True):
+                first, second = (other, one) if swapped else (one, other)
+                start = (j, i) if swapped else (i, j)
+                yield _Part(start, contraction.cross(first, second, traced=task.traced))
+
+
+def _symmetric_parts(task: Task, x: Array, layout: Blocks) -> Iterator[_Part]:
+    traced = task.traced
+    starts, size = _starts(x.shape[0], layout.rows)
+    if len(starts) == 1:
+        tiles = _features_in_parts(task, x, _TILES.get(jax.default_backend(), 1))
+        yield _Part((0, 0), contraction.symmetric(tiles, traced=traced))
+        return
+    for panel, later in _panels(starts, layout.held):
+        held = [_features(task, x[i : i + size]) for i in panel]
+        for k, (i, one) in enumerate(zip(panel, held, strict=True)):
+            yield _Part((i, i), contraction.symmetric([one], traced=traced))
+            for j, two in zip(panel[k + 1 :], held[k + 1 :], strict=True):
+                yield from _both_sides((i, j), contraction.cross(one, two, traced=traced))
+        for j in later:
+            two = _features(task, x[j : j + size])
+            for i, one in zip(panel, held, strict=True):
+                yield from _both_sides((i, j), contraction.cross(one, two, traced=traced))
+
+
+def _both_sides(start: tuple[int, int], values: Array) -> Iterator[_Part]:
+    yield _Part(start, values)
+    yield _Part(start[::-1], contraction.mirror_image(values))
+
+
+def _panels(starts: list[int], held: int) -> Iterator[tuple[list[int], list[int]]]:
+    """The blocks that are held together, and those that come after them."""
+    for k in range(0, len(starts), held):
+        yield starts[k : k + held], starts[k + held :]
+
+
+def _starts(n: int, block: int) -> tuple[list[int], int]:
+    """Where blocks of one size begin: the last one overlaps, so that all compile to one program."""
+    count = math.ceil(n / max(block, 1))
+    size = math.ceil(n / count)
+    return [min(k * size, n - size) for k in range(count)], size
+
+
+def _assembled(parts: Iterator[_Part], shape: tuple[int, ...]) -> Array:
+    K = None
+    for start, values in parts:
+        if values.shape[: len(shape)] == shape:
+            return values
+        outputs = values.shape[len(shape) :]
+        if K is None:
+            K = jnp.zeros((*shape, *outputs), values.dtype)
+        K = _put(K, values, tuple(jnp.asarray(k) for k in (*start, *[0] * len(outputs))))
+    assert K is not None
+    return K
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _put(K: Array, block: Array, start: tuple[Array, ...]) -> Array:
+    return jax.lax.dynamic_update_slice(K, block, start)
 
 
 def _some_rows(x1: Array, x2: Array | None = None) -> Array:

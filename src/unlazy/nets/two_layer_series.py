@@ -1,57 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Taylor terms of a two-layer network, written out."""
+"""The Taylor series of a hidden layer in its pre-activations, written out for every activation."""
 
 import math
 from collections.abc import Callable
 
 import jax.numpy as jnp
 import jax.scipy.stats.norm as gaussian
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from unlazy.activations.base import Activation
-from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.taylor import recurrences
-from unlazy.taylor.series import Series, at, product, scaled, times, total, trimmed
+from unlazy.special import recurrences
+from unlazy.special.array_series import Series, at, product, scaled, times, trimmed
 
 
-def two_layer_terms(
-    net: TwoLayer,
-    params: TwoLayerParams,
-    delta: TwoLayerParams,
-    x: Float[Array, "n d"],
-    order: int,
-) -> tuple[Series, Array | None]:
-    r"""All terms at the cost of two products with `x`, for any movement of both layers.
+def hidden_series(sigma: Activation, z0: Array, z: Array | None, order: int) -> list[Array | None]:
+    r"""The terms $\sigma^{(k)}(z_0)\, z^k / k!$ for k = 0 to `order`; None where one is zero.
 
-    $$f^{(k)}(x) = \frac{1}{\sqrt m} \sum_r \Big( a_r \frac{\sigma^{(k)}(w_r^\top x)}{k!}
-    (dw_r^\top x)^k + da_r \frac{\sigma^{(k-1)}(w_r^\top x)}{(k-1)!} (dw_r^\top x)^{k-1} \Big)$$
-
-    The fractions come from recurrences: the derivatives of a sigmoid or a Gaussian, as polynomials,
-    cancel to nothing at order 24.
-
-    Source: BL-8, arXiv:1910.01619 section 3, where `a` does not move.
-
-    Returns:
-        The series, and whether a pre-activation that moves is exactly at a kink of that order, or
-        None where the activation has none.
+    They come from recurrences: the derivatives of a sigmoid or a Gaussian, as polynomials, cancel
+    to nothing at order 24. `z` None stands for no movement.
     """
-    z0 = net.preactivations(params, x)
-    z = None if delta.W is None else x @ delta.W.T
-    hidden = _hidden_terms(net.activation, z0, z, order)
-    scale = 1 / math.sqrt(net.width)
-    result = []
-    for k in range(order + 1):
-        still = _applied(hidden[k], params.a)
-        moved = _applied(hidden[k - 1], delta.a) if k else None
-        result.append(scaled(scale, total([still, moved])))
-    return trimmed(result), _at_kink(net.activation, z0, z, order)
-
-
-def _applied(h: Array | None, a: Array | None) -> Array | None:
-    return None if h is None or a is None else h @ a
-
-
-def _hidden_terms(sigma: Activation, z0: Array, z: Array | None, order: int) -> list[Array | None]:
     if z is None:
         return [sigma(z0)] + [None] * order
     recurrence = _RECURRENCES.get(sigma.name)
@@ -59,6 +26,16 @@ def _hidden_terms(sigma: Activation, z0: Array, z: Array | None, order: int) -> 
         return _by_derivatives(sigma, z0, z, order)
     series = recurrence((z0 - sigma.shift if sigma.shift else z0, z), order)
     return [sigma(z0), *(at(series, k) for k in range(1, order + 1))]
+
+
+def at_kink(sigma: Activation, z0: Array, z: Array | None, order: int) -> Array | None:
+    """Whether a pre-activation that moves is exactly at a kink of that order.
+
+    None where the activation has no such kink.
+    """
+    if z is None or order < _smooth_to(sigma, order):
+        return None
+    return jnp.any((z0 - sigma.shift == 0) & (z != 0))
 
 
 def _by_derivatives(sigma: Activation, z0: Array, z: Array, order: int) -> list[Array | None]:
@@ -101,12 +78,6 @@ _RECURRENCES: dict[str, Callable[[Series, int], Series]] = {
     "cos": recurrences.cos,
     "exp": recurrences.exp,
 }
-
-
-def _at_kink(sigma: Activation, z0: Array, z: Array | None, order: int) -> Array | None:
-    if z is None or order < _smooth_to(sigma, order):
-        return None
-    return jnp.any((z0 - sigma.shift == 0) & (z != 0))
 
 
 def _smooth_to(sigma: Activation, order: int) -> int | float:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from unlazy.taylor.series import (
+from unlazy.special.array_series import (
     Series,
     at,
     coefficient,
