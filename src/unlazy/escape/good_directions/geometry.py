@@ -38,7 +38,7 @@ Movement = Float[Array | np.ndarray, "m d"]
 
 
 class Directions(eqx.Module):
-    r"""Parameter space cut in two by the spectrum of the tangent features at the start.
+    r"""The leading directions of the tangent features at the start, and all others.
 
     `low` projects a movement on the `rank` leading directions, in which the linear term learns,
     `high` on the rest, in which it memorises. With $P_{\le k}$, $P_{>k}$ these projectors,
@@ -46,11 +46,10 @@ class Directions(eqx.Module):
     $$R_1 = \mathbb E f_L(x; P_{>k} W)^2, \qquad R_2 = \mathbb E f_L(x; P_{\le k} W)^2, \qquad
     R_3 = \frac1n \sum_i f_L(x_i; P_{>k} W)^2, \qquad R_4 = \|W\|_{2,4}^8.$$
 
-    Which covariance the projectors are of, and what the expectation in R1 and R2 is over, is said
-    by `covariance`: "data", the points x themselves (then R1 = R3); "unlabelled", other points;
-    "exact", the uniform law on the sphere. R3 is always over x, and differs with the projector. All
-    are functions of the movement that JAX compiles and differentiates, in the dtype of the
-    movement; the eigenvectors are computed in float64.
+    `covariance` names the distribution of the projectors and of the expectations in R1 and R2:
+    "data", the points x themselves (then R1 = R3); "unlabelled", other points; "exact", the uniform
+    distribution on the sphere. R3 is always over x. All are functions of the movement that JAX
+    compiles and differentiates, in its dtype; the eigenvectors are computed in float64.
 
     Source: NB-14 and NB-15, arXiv:2206.03688.
     """
@@ -87,12 +86,12 @@ class Directions(eqx.Module):
 
     @entry
     def r1(self, W: Movement) -> Float[Array, ""]:
-        """R1, the energy of the high part under the law that `covariance` names."""
+        """R1, the energy of the high part under the distribution that `covariance` names."""
         return self.projector.energies(self.term.as_movement(W)).high
 
     @entry
     def r2(self, W: Movement) -> Float[Array, ""]:
-        """R2, the energy of the low part under that law."""
+        """R2, the energy of the low part under the distribution that `covariance` names."""
         return self.projector.energies(self.term.as_movement(W)).low
 
     @entry
@@ -119,7 +118,7 @@ class Directions(eqx.Module):
         covariance, edge = self.projector.covariance, blocks.edges[-1]
         if len(self.spectrum) == covariance.units.size:
             return blocks
-        # Of a large covariance the leading eigenvalues alone are known, and the sum of all.
+        # Of a large covariance only the leading eigenvalues and the sum of all are known.
         rest = covariance.trace() - float(np.sum(self.spectrum[:edge]))
         return dataclasses.replace(blocks, tail=rest / (covariance.units.size - edge))
 
@@ -140,31 +139,31 @@ def directions(
     covariance: Covariance = "data",
     unlabelled: Float[Array | np.ndarray, "q d"] | None = None,
 ) -> Directions:
-    r"""Which movements of the hidden layer learn, and which overfit.
+    r"""The directions in which the hidden layer learns, and those in which it overfits.
 
     The first $n_k$ eigenvectors of the covariance of the tangent features carry polynomials of
-    degree at most k; what a movement has in the others, the linear term uses to memorise. Penalise
-    `r3` and the linear term learns the low-degree part alone, which leaves the rest to the
-    quadratic term. Costs $O(n^2(m + d) + n^3)$; the features, n by m d, are never formed.
+    degree at most k; in all other directions the linear term memorises. With a penalty on `r3` the
+    linear term learns the low-degree part alone and leaves the rest to the quadratic term. The cost
+    is $O(n^2(m + d) + n^3)$; the features, n by m d, are never formed.
 
     Source: NB-6 to NB-15, arXiv:2206.03688.
 
     Args:
         net: a two-layer network.
         params: where it starts. Twins, as paired inits have them, halve the work.
-        x: training inputs, one a row; for "exact" on a sphere.
+        x: training inputs, one per row; for "exact" on a sphere.
         degree: k, which makes the rank $n_k$ (`special.harmonic_count`): meaningful for inputs
             uniform on a sphere.
-        rank: how many leading directions, instead of `degree`, for inputs of any law. With neither,
-            the largest gap of the spectrum decides.
-        covariance: whose eigenvectors. "data": of x, what the paper's Figure 1 uses. "unlabelled":
-            of other points. "exact": of the uniform law on the sphere of the inputs.
+        rank: number of leading directions, instead of `degree`, for inputs of any distribution.
+            With neither, the largest gap of the spectrum decides.
+        covariance: whose eigenvectors. "data": of x, as in the paper's Figure 1. "unlabelled": of
+            other points. "exact": of the uniform distribution on the sphere of the inputs.
         unlabelled: these other points; twenty times the rank is a good number.
 
     Raises:
-        ValueError: `degree` is negative; there are no more points than directions, where R3 would
-            be identically zero; at the activation's shift the features do not see a degree up to
-            k; inputs or weights are off the sphere for "exact"; shapes do not fit.
+        ValueError: there are no more points than directions, where R3 would be identically zero; at
+            the activation's shift the features do not see a degree up to k; inputs or weights are
+            off the sphere for "exact"; shapes do not fit.
 
     Example:
         >>> import unlazy as ul
@@ -239,7 +238,7 @@ def _rank(net, params, x, degree: int | None, rank: int | None) -> int | None:
 
 
 def _check_shift(net: TwoLayer, params: TwoLayerParams, x: Inputs, degree: int) -> None:
-    """Raise where a coefficient vanishes without which the first n_k directions are others."""
+    """Raise if a coefficient vanishes that the first n_k directions need."""
     radius = np.mean(np.linalg.norm(np.asarray(x, np.float64), axis=1))
     size = np.mean(np.linalg.norm(np.asarray(params.W, np.float64), axis=1))
     report = generic_shift(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Projectors on the leading directions of the tangent features: of a sample, and of the sphere."""
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,10 +20,11 @@ from unlazy.nets import TwoLayer, TwoLayerParams
 _DENSE = 2500  # directions up to which the covariance is decomposed as a whole
 _SPARE = 8  # more vectors than asked for, so that Lanczos sees past the last one
 _SINGULAR = 1e-12  # of the largest eigenvalue: below, a direction is rounding
+_matmul = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 class Energies(NamedTuple):
-    """Mean squares of the linear term of the two parts of a movement."""
+    """Mean squares of the linear term of the parts of a movement."""
 
     high: Float[Array, ""]
     low: Float[Array, ""]
@@ -48,12 +50,12 @@ class SampleProjector(eqx.Module):
         return _matmul(jnp.asarray(self.U, f.dtype).T, f)
 
     def movement(self, q: Float[Array, " r"]) -> Float[Array, "m d"]:
-        """The movement inside of the leading directions with these coordinates."""
+        """The movement within the leading directions that has these coordinates."""
         c = q / jnp.asarray(self.squares, q.dtype)
         return self.term.transpose(_matmul(jnp.asarray(self.U, q.dtype), c))
 
     def energies(self, W: Float[Array, "m d"]) -> Energies:
-        """Of the two parts of `W`, averaged over the N points."""
+        """Energies of the two parts of `W`, averaged over the N points."""
         f = self.term(W)
         U = jnp.asarray(self.U, f.dtype)
         inside = _matmul(U, _matmul(U.T, f))
@@ -77,12 +79,12 @@ class SphereProjector(eqx.Module):
         return _matmul(jnp.asarray(self.V, W.dtype).T, u.reshape(-1))
 
     def movement(self, q: Float[Array, " r"]) -> Float[Array, "m d"]:
-        """The movement inside of the leading directions with these coordinates."""
+        """The movement within the leading directions that has these coordinates."""
         u = _matmul(jnp.asarray(self.V, q.dtype), q)
         return self.covariance.movement(u.reshape(self.covariance.units.shape))
 
     def energies(self, W: Float[Array, "m d"]) -> Energies:
-        """Of the two parts of `W`, averaged over the sphere."""
+        """Energies of the two parts of `W`, averaged over the sphere."""
         q = self.coordinates(W)
         # The part outside by itself, not as a difference of two energies.
         high = self.covariance.energy(W - self.movement(q))
@@ -130,11 +132,7 @@ def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decompos
 
 
 def leading(found: Decomposition, rank: int) -> Decomposition:
-    """The first `rank` pairs, as NumPy arrays.
-
-    Raises:
-        ValueError: some of them are zero up to rounding.
-    """
+    """The first `rank` pairs, as NumPy arrays; raise if some are zero up to rounding."""
     values = found.values
     if values[rank - 1] <= _SINGULAR * values[0]:
         known = int(np.sum(values > _SINGULAR * values[0]))
@@ -143,7 +141,3 @@ def leading(found: Decomposition, rank: int) -> Decomposition:
             f"at all, got rank={rank}. Inputs repeat, or the network is too narrow."
         )
     return Decomposition(values[:rank], np.asarray(found.vectors)[:, :rank])
-
-
-def _matmul(A, B):
-    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)
