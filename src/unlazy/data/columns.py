@@ -15,7 +15,7 @@ from unlazy.data.limits import check_memory, in_short
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A row must fit in a block, so the block is the whole file where that can be; the parser counts the
+# A row must fit in a block, so the block is the whole file if possible; the parser counts the
 # bytes of a block with 31 bits.
 _BLOCK_SIZES = 2**20, 2**30
 _PER_COLUMN = 12_000  # bytes that the parser takes for a column, however short; it aborts without
@@ -24,7 +24,7 @@ _PER_COLUMN = 12_000  # bytes that the parser takes for a column, however short;
 def read_columns(
     path: Path, x: Sequence[str], y: str
 ) -> tuple[Float64[np.ndarray, "n d"], Shaped[np.ndarray, " n"]]:
-    """The columns `x` side by side, every numeric one but `y` if there are none named; and `y`.
+    """The columns `x` side by side, every numeric one but `y` if `x` is empty; and the column `y`.
 
     Raises:
         DataFileError: the file is damaged, or a column is missing, twice there or not numeric.
@@ -92,7 +92,7 @@ def _read_parquet(path: Path) -> "pa.Table":
 
 
 def _choose(schema: "pa.Schema", x: Sequence[str], y: str, path: Path) -> tuple[list[int], int]:
-    """The numbers of the columns of the inputs and of the labels."""
+    """The positions of the columns of the inputs and of the labels."""
     names = schema.names
     for name in (y, *x):
         check_column(name, names, path)

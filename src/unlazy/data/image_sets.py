@@ -47,9 +47,6 @@ class ImageSet(NamedTuple):
 def available(name: str) -> bool:
     """Whether the files of an image set are on this machine; their content is not looked at.
 
-    Raises:
-        UnknownNameError: If there is no set of that name.
-
     Example:
         >>> available("digits")
         True
@@ -66,12 +63,6 @@ def where(name: str) -> Path | None:
     Fashion-MNIST in `fashion-mnist` or `FashionMNIST/raw`, CIFAR-10 in `cifar-10-batches-bin`: its
     binary version, of which the test batch and one training batch suffice. "digits" is in
     scikit-learn's own folder.
-
-    Args:
-        name: "mnist", "fashion-mnist", "cifar10" or "digits".
-
-    Raises:
-        UnknownNameError: If there is no set of that name.
 
     Example:
         >>> where("digits").name
@@ -90,10 +81,6 @@ def fingerprint(name: str) -> str:
 
     Copies may differ: re-encoded, re-ordered, cut to some classes. A set that is not on this
     machine is downloaded first, as `load` would.
-
-    Raises:
-        UnknownNameError: If there is no set of that name.
-        DataFileError: If the files are nowhere and can not be downloaded, or can not be read.
 
     Example:
         >>> len(fingerprint("digits"))

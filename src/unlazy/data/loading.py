@@ -32,9 +32,6 @@ class Task(eqx.Module):
     A single label per sample is +1 for the first of two classes and -1 for the second. A row of
     labels is one-vs-rest: +1 in the column of the sample's class, -1 in the others.
 
-    Raises:
-        ValueError: If the arrays do not fit together, are empty, not finite, or a row of the inputs
-            is zero.
     """
 
     x_train: Float[Array, "n d"]
@@ -96,12 +93,11 @@ def load(
         n_train: Number of training samples; None for all, in random order.
         n_test: Number of test samples; None for all, in random order.
         center: Whether to map pixels to [-1, 1] first.
-        key: Of the two permutations; a typed key or one of `jax.random.PRNGKey`.
+        key: Of the two permutations.
 
     Raises:
         UnknownNameError: If there is no set of that name.
-        ValueError: If classes are repeated or not in 0 to 9, or more samples are asked for than
-            there are.
+        ValueError: If there are fewer samples than asked for.
         DataFileError: If files are missing or corrupt, do not hold the classes, or a drawn
             image is zero and so can not be normalised.
 

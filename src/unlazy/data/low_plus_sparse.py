@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense polynomials of low degree plus a few powers of linear forms, one degree higher."""
+"""Dense polynomials of low degree plus a few powers of linear forms of higher degree."""
 
 import math
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.core.checks import as_array, check_count, check_finite
+from unlazy.core.checks import check_count, check_finite
 from unlazy.core.entries import entry
-from unlazy.data.polynomials import Inputs, RidgePowers, Values, product, rows_of
+from unlazy.data.polynomials import Inputs, RidgePowers, Values, as_float64, product, rows_of
 
 
 class LowPlusSparse(eqx.Module):
@@ -19,8 +19,8 @@ class LowPlusSparse(eqx.Module):
     $$f(x) = \underbrace{c + \gamma^\top x + x^\top A x}_{\text{low}}
     + \underbrace{\sum_q \alpha_q (\beta_q^\top x)^{p_q}}_{\text{sparse}}$$
 
-    A kernel learns the low part from about $d^k$ samples, k its degree, and needs $d^{k+1}$ for the
-    sparse one.
+    A kernel learns the low part, of degree k, from about $d^k$ samples and needs $d^{k+1}$ for the
+    sparse part.
 
     Source: NB-50 and NB-52, arXiv:2206.03688 section 2; `low` is $f_k$, `sparse` $f_{sp}$.
 
@@ -79,21 +79,15 @@ class LowPlusSparse(eqx.Module):
 
 
 def linear_plus_square(beta: Float[Array | np.ndarray, " d"], coordinate: int = 0) -> LowPlusSparse:
-    r"""The target of the paper's first figure.
+    r"""A linear function of one coordinate plus the square of one direction.
 
     $$f(x) = x_1 - 1 + (\beta^\top x)^2, \qquad \mathbb E f = 0, \qquad
     \mathbb E f^2 = 1 + \frac{2(d-1)}{d+2}$$
 
     on the sphere of radius $\sqrt d$, where no linear function comes closer than $2(d-1)/(d+2)$.
+    $\beta$ is `beta` over its norm, and $x_1$ the column `coordinate`.
 
     Source: NB-50, arXiv:2206.03688 Figure 1.
-
-    Args:
-        beta: a direction; only that of it counts.
-        coordinate: whose linear part it is, from 0.
-
-    Raises:
-        ValueError: `beta` is zero or has no such coordinate.
     """
     direction = _unit(beta)
     d = len(direction)
@@ -115,16 +109,9 @@ def quadratic_plus_cubic(
     \mathbb E (x^\top A x)^2 = \frac{2d}{d+2} \|A\|_F^2 = 1$$
 
     on the sphere of radius $\sqrt d$. A is the symmetric part of `matrix`, its trace removed and
-    its size fixed; independent normal entries make it the paper's.
+    its size fixed; independent normal entries make it the paper's. $\beta$ is `beta` over its norm.
 
     Source: NB-52, arXiv:2206.03688 Figure 2; the scaling is ours.
-
-    Args:
-        matrix: any square matrix whose symmetric part is not a multiple of the identity.
-        beta: a direction; only that of it counts.
-
-    Raises:
-        ValueError: shapes differ, or one of the two parts would be zero.
     """
     direction = _unit(beta)
     d = len(direction)
@@ -145,8 +132,7 @@ def quadratic_plus_cubic(
 
 
 def _unit(beta: Float[Array | np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
-    vector = np.asarray(as_array(beta, "beta"), np.float64)
-    check_finite(vector, "beta")
+    vector = as_float64(beta, "beta")
     size = float(np.linalg.norm(vector))
     if vector.ndim != 1 or not size:
         raise ValueError(f"`beta` must be a nonzero vector, got shape {vector.shape}, norm {size}.")
@@ -154,8 +140,7 @@ def _unit(beta: Float[Array | np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
 
 
 def _checked(value, shape: tuple[int, ...], name: str) -> np.ndarray:
-    array = np.asarray(as_array(value, name), np.float64)
+    array = as_float64(value, name)
     if array.shape != shape:
         raise ValueError(f"`{name}` must have shape {shape}, got {name}.shape={array.shape}.")
-    check_finite(array, name)
     return array

@@ -44,10 +44,8 @@ class Monomials(eqx.Module):
 
     def __call__(self, x: Inputs) -> Values:
         """Its values at the rows of `x`, in their dtype."""
-        xp, x = rows_of(x)
         needed = 1 + max((i for monomial in self.monomials for i in monomial), default=-1)
-        if x.shape[1] < needed:
-            raise ValueError(f"`x` must have at least {needed} columns, got x.shape={x.shape}.")
+        xp, x = rows_of(x, least=needed)
         total = xp.zeros_like(x[:, 0])
         for c, monomial in zip(self.coefficients, self.monomials, strict=True):
             term = xp.full_like(x[:, 0], c)
@@ -76,15 +74,12 @@ class RidgePowers(eqx.Module):
         betas: Float[Array | np.ndarray, "q d"],
         powers: Sequence[int],
     ) -> None:
-        factors = np.asarray(as_array(alphas, "alphas"), np.float64)
-        rows = np.asarray(as_array(betas, "betas"), np.float64)
+        factors, rows = as_float64(alphas, "alphas"), as_float64(betas, "betas")
         if rows.ndim != 2 or not len(factors) == len(rows) == len(powers) > 0:
             raise ValueError(
                 "`alphas`, `betas` and `powers` must be as many, at least one, each beta a row, "
                 f"got {len(factors)}, betas.shape={rows.shape} and {len(powers)}."
             )
-        check_finite(factors, "alphas")
-        check_finite(rows, "betas")
         for power in powers:
             check_count(power, "powers", least=0)
         self.alphas = tuple(factors.tolist())
@@ -107,16 +102,25 @@ class RidgePowers(eqx.Module):
         return total
 
 
-def rows_of(x: Inputs) -> tuple[Any, Any]:
-    """The module to compute with, and the rows."""
+def as_float64(value: Any, name: str) -> np.ndarray:
+    """A finite array in float64."""
+    array = np.asarray(as_array(value, name), np.float64)
+    check_finite(array, name)
+    return array
+
+
+def rows_of(x: Inputs, least: int = 0) -> tuple[Any, Any]:
+    """The module to compute with, and the rows, with at least so many columns."""
     x = as_array(x)
     if x.ndim != 2:
         raise ValueError(f"`x` must have shape (n, d), got x.shape={x.shape}.")
+    if x.shape[1] < least:
+        raise ValueError(f"`x` must have at least {least} columns, got x.shape={x.shape}.")
     return (jnp if isinstance(x, jax.Array) else np), x
 
 
 def product(x: Any, matrix: Float[np.ndarray, "d q"]) -> Any:
-    """The rows times a matrix, in their kind and dtype, at full precision."""
+    """The rows times a matrix, in the dtype of the rows, at full precision."""
     if isinstance(x, jax.Array):
         return jnp.matmul(x, jnp.asarray(matrix, x.dtype), precision=jax.lax.Precision.HIGHEST)
     return x @ np.asarray(matrix, x.dtype)

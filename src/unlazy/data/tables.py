@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and labels from a file: npz arrays, or named columns of csv and parquet."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64, Shaped
+from jaxtyping import Float, Shaped
 
 from unlazy.core.entries import entry
 from unlazy.core.errors import DataFileError
 from unlazy.data.columns import read_columns
-from unlazy.data.npz import LABELS, NUMBERS, read_arrays
+from unlazy.data.npz import read_npz
 
 _ENDINGS = (".npz", ".csv", ".parquet")
 
 
 class Table(NamedTuple):
-    """Inputs, one sample a row, and a label for each, of whatever type the file has."""
+    """Inputs, one sample per row, and their labels, of whatever type the file has."""
 
     x: Float[np.ndarray, "n d"]
     y: Shaped[np.ndarray, "n ..."]
@@ -43,23 +42,10 @@ def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
     if not path.is_file():
         found = "is something else" if path.exists() else "is none of that name"
         raise DataFileError(f"`{path}` must be a file; there {found}.")
-    inputs, labels = _read_npz(path, x, y) if path.suffix == ".npz" else read_columns(path, x, y)
+    inputs, labels = (read_npz if path.suffix == ".npz" else read_columns)(path, x, y)
     if 0 in inputs.shape or labels.shape[:1] != inputs.shape[:1]:
         raise DataFileError(
             f"`{path}` must hold one label for each row of inputs, of which there must be one at "
             f"least, got inputs of shape {inputs.shape} and labels of shape {labels.shape}."
         )
     return Table(inputs, labels)
-
-
-def _read_npz(
-    path: Path, x: Sequence[str], y: str
-) -> tuple[Float64[np.ndarray, "n d"], Shaped[np.ndarray, "..."]]:
-    if len(x) > 1:
-        raise DataFileError(f"`x` must be one array of '{path}', got x={', '.join(x)}.")
-    (name,) = x or ("x",)
-    inputs, labels = read_arrays(path, [(name, NUMBERS), (y, LABELS)])
-    if inputs.ndim == 0:
-        raise DataFileError(f"`{path}` must hold rows as {name!r}, got a single number.")
-    columns = math.prod(inputs.shape[1:])  # not -1, which is unclear for no rows
-    return np.asarray(inputs, np.float64).reshape(len(inputs), columns), labels
