@@ -91,8 +91,8 @@ def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
         nodes: "chebyshev", "equispaced", or k + 1 distinct numbers.
 
     Raises:
-        ValueError: the nodes are not k + 1 distinct finite numbers, or float64 cannot hold such
-            moments (beyond order 25 or so, or nodes that nearly coincide).
+        ValueError: float64 cannot hold such moments (beyond order 25 or so, or for nodes that
+            nearly coincide).
 
     Example:
         >>> z_plus, z_minus = matched_moments(3, nodes="equispaced")

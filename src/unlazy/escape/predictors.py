@@ -50,10 +50,6 @@ def signed_output(
         signs: one per neuron; or one row of them per input.
         where: from `delta` to its hidden arrays; see `flip`.
 
-    Raises:
-        ValueError: `delta` does not fit `params` (the first leaf that differs is named), or `signs`
-            do not fit the neurons.
-
     Example:
         >>> net = TwoLayer(inputs=2, width=2, activation="quadratic", init="symmetric")
         >>> params = net.init(key=jr.key(0))
@@ -84,15 +80,8 @@ def mean_output(
 
     Source: BL-15 (ii), arXiv:1910.01619 section 3.
 
-    Args:
-        net: a model `f(params, x)`.
-        params: the origin.
-        delta: the displacement; see `signed_output`.
-        x: inputs, one per row.
-        draws: number of draws, or of pairs where they are antithetic.
-        antithetic: whether to draw in pairs.
-        where: from `delta` to its hidden arrays; see `flip`.
-        key: of the signs.
+    The number of `draws` counts pairs where they are antithetic; other arguments are those of
+    `signed_output`.
 
     Example:
         >>> net = TwoLayer(inputs=2, width=2, activation="quadratic", init="symmetric")
@@ -146,16 +135,15 @@ def evaluator(
         return _two_layer_evaluator(net, params, delta, x)
     params, delta = matched(params, delta)
 
-    def together(signs: Array) -> Array:
+    def output(signs: Array, x: Array) -> Array:
         return net(eqx.apply_updates(params, flip(delta, signs, where=where)), x)
 
-    def one_each(signs: Array) -> Array:
-        def output(s: Array, row: Array) -> Array:
-            return net(eqx.apply_updates(params, flip(delta, s, where=where)), row[None])[0]
+    def outputs(signs: Array) -> Array:
+        if signs.ndim == 1:
+            return output(signs, x)
+        return jax.vmap(lambda s, row: output(s, row[None])[0])(signs, x)
 
-        return jax.vmap(output)(signs, x)
-
-    return lambda signs: together(signs) if signs.ndim == 1 else one_each(signs)
+    return outputs
 
 
 def _two_layer_evaluator(

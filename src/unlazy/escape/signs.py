@@ -60,9 +60,6 @@ def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:
         where: from `delta` to the array to flip, or a tuple of arrays that belong to the same
             neurons (weights and biases), each with one row per neuron.
 
-    Raises:
-        ValueError: an array does not have one row per sign, or `where` is missing.
-
     Example:
         >>> print(flip(jnp.ones((2, 3)), jnp.array([1.0, -1.0])))
         [[ 1.  1.  1.]

@@ -2,7 +2,7 @@
 """Good and harmful directions of a two-layer network, and the regularisers made of them."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -32,7 +32,6 @@ from unlazy.nets.checking import check_owner, check_rows
 from unlazy.special import generic_shift, harmonic_count
 
 Covariance = Literal["data", "unlabelled", "exact"]
-_COVARIANCES = ("data", "unlabelled", "exact")
 Inputs = Float[Array | np.ndarray, "n d"]
 Movement = Float[Array | np.ndarray, "m d"]
 
@@ -177,14 +176,12 @@ def directions(
     """
     _check(net, params, x, covariance, unlabelled)
     rank = _rank(net, params, x, degree, rank)
-    sample = x if unlabelled is None else unlabelled
-    name = "x" if unlabelled is None else "unlabelled"
-    if covariance != "exact":
-        _check_points(1 if rank is None else rank, len(sample), name)
     folding = Fold(are_twins(params))
     term = LinearTerm.at(net, params, x, folding)
     if covariance == "exact":
         return _exact(net, params, term, rank, degree)
+    name, sample = ("x", x) if unlabelled is None else ("unlabelled", unlabelled)
+    _check_points(1 if rank is None else rank, len(sample), name)
     found = decompose_sample(net, params, sample)
     spectrum = found.values / len(sample)
     if rank is None:
@@ -204,7 +201,7 @@ def _carry(net, params, x, unlabelled, projector: SampleProjector) -> Float64[np
 
 
 def _exact(net, params, term: LinearTerm, rank: int | None, degree: int | None) -> Directions:
-    radius = _radius(term.x, "x")
+    radius = _radius(term.x)
     covariance = sphere_covariance(net, params, radius=radius)
     found = decompose_sphere(covariance, rank)
     if rank is None:
@@ -215,8 +212,7 @@ def _exact(net, params, term: LinearTerm, rank: int | None, degree: int | None) 
         wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
         values_at = LinearTerm.at(net, wide, term.x, term.folding)
         shaped = jnp.asarray(V).T.reshape(rank, *covariance.units.shape)
-        carry = jax.lax.map(lambda u: values_at(covariance.movement(u)), shaped)
-        carry = np.asarray(carry).T
+        carry = np.asarray(jax.lax.map(lambda u: values_at(covariance.movement(u)), shaped)).T
     projector = SphereProjector(covariance, np.asarray(V), values)
     return Directions(term, projector, carry, found.values, net, params, "exact", rank, degree)
 
@@ -257,7 +253,7 @@ def _check_shift(net: TwoLayer, params: TwoLayerParams, x: Inputs, degree: int) 
 
 
 def _check(net, params, x, covariance: str, unlabelled: Any) -> None:
-    check_name(covariance, _COVARIANCES, "covariance")
+    check_name(covariance, get_args(Covariance), "covariance")
     check_owner(params, {"W": (net.width, net.inputs), "a": (net.width,)})
     check_finite(params.W, "params.W")
     check_finite(params.a, "params.a")
@@ -273,8 +269,8 @@ def _check(net, params, x, covariance: str, unlabelled: Any) -> None:
         )
 
 
-def _check_points(rank: int | None, count: int, name: str) -> None:
-    if rank is None or count > rank:
+def _check_points(rank: int, count: int, name: str) -> None:
+    if count > rank:
         return
     what = "parameters" if name == "params" else "rows"
     raise ValueError(
@@ -284,11 +280,11 @@ def _check_points(rank: int | None, count: int, name: str) -> None:
     )
 
 
-def _radius(x: Inputs, name: str) -> float:
+def _radius(x: Inputs) -> float:
     norms = np.linalg.norm(np.asarray(x, np.float64), axis=1)
     if norms.max() - norms.min() > 1e-4 * norms.max():
         raise ValueError(
-            f"`{name}` must lie on a sphere for the exact covariance, got norms from "
+            "`x` must lie on a sphere for the exact covariance, got norms from "
             f"{norms.min():.4g} to {norms.max():.4g}. Use covariance='data' or 'unlabelled'."
         )
     return float(norms.mean())
