@@ -9,8 +9,8 @@ from unlazy.data.labels import corrupt_labels as corrupt_labels
 from unlazy.data.labels import random_labels as random_labels
 from unlazy.data.loading import Task as Task
 from unlazy.data.loading import load as load
-from unlazy.data.low_plus_sparse import LowPlusSparse as LowPlusSparse
 from unlazy.data.parities import ComposedParities as ComposedParities
+from unlazy.data.polynomials import LowPlusSparse as LowPlusSparse
 from unlazy.data.tables import read_table as read_table
 from unlazy.data.targets import Target as Target
 from unlazy.data.targets import target as target

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float64, Shaped, UInt8
 from numpy.lib import format as npy
 
+from unlazy.core.checks import check_name
 from unlazy.core.errors import DataFileError
-from unlazy.data.columns import check_column
 from unlazy.data.limits import check_memory, in_short
 
 _NUMBERS = "biuf"  # NumPy's letters for the kinds of dtypes
@@ -65,6 +65,20 @@ def read_npz(
         raise DataFileError(f"`{path}` must hold rows as {inputs_name!r}, got a single number.")
     columns = math.prod(inputs.shape[1:])  # not -1, which is unclear for no rows
     return np.asarray(inputs, np.float64).reshape(len(inputs), columns), labels
+
+
+def check_column(name: str, known: Sequence[str], path: Path) -> None:
+    """Raise unless a file has exactly one array or column of this name."""
+    try:
+        check_name(name, known, "column")
+    except ValueError as error:
+        # Names may have line breaks, and be as long as the file.
+        raise DataFileError(f"'{path}': {in_short(error, 800)}.") from None
+    if (count := list(known).count(name)) > 1:
+        raise DataFileError(
+            f"'{path}': `column` must be a name that occurs once, got column={name!r}, which "
+            f"occurs {count} times. Rename all but one."
+        )
 
 
 def _read_member(

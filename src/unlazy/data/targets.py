@@ -10,9 +10,15 @@ from jaxtyping import Array, Float
 from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
 from unlazy.data.composed_products import ComposedProduct
-from unlazy.data.low_plus_sparse import LowPlusSparse, linear_plus_square, quadratic_plus_cubic
 from unlazy.data.parities import hard_parities, parities_of_parities, parity_coefficient
-from unlazy.data.polynomials import Inputs, Monomials, RidgePowers
+from unlazy.data.polynomials import (
+    Inputs,
+    LowPlusSparse,
+    Monomials,
+    RidgePowers,
+    linear_plus_square,
+    quadratic_plus_cubic,
+)
 
 Outputs = Float[Array | np.ndarray, "n *c"]
 

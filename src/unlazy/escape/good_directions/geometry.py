@@ -19,7 +19,6 @@ from unlazy.escape.good_directions.projectors import (
     Projector,
     SampleProjector,
     SphereProjector,
-    decompose_sample,
     decompose_sphere,
     leading,
 )
@@ -27,6 +26,7 @@ from unlazy.escape.good_directions.spectra import SpectralBlocks, spectral_block
 from unlazy.escape.good_directions.twins import Fold, are_twins
 from unlazy.escape.penalty import regularizer
 from unlazy.kernels import taylor_kernel
+from unlazy.linalg import eigh
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.checking import check_owner, check_rows
 from unlazy.special import generic_shift, harmonic_count
@@ -182,39 +182,33 @@ def directions(
         return _exact(net, params, term, rank, degree)
     name, sample = ("x", x) if unlabelled is None else ("unlabelled", unlabelled)
     _check_points(1 if rank is None else rank, len(sample), name)
-    found = decompose_sample(net, params, sample)
-    spectrum = found.values / len(sample)
-    if rank is None:
-        rank = spectral_gap(spectrum)
-    squares, U = leading(found, rank)
-    own = term if unlabelled is None else LinearTerm.at(net, params, unlabelled, folding)
-    projector = SampleProjector(own, np.asarray(U), squares)
-    carry = _carry(net, params, x, unlabelled, projector)
+    eigen = eigh(taylor_kernel(net, params, sample, order=1))
+    squares = np.maximum(eigen.values, 0.0)
+    spectrum = squares / len(sample)
+    rank = spectral_gap(spectrum) if rank is None else rank
+    U, squares = leading(squares, eigen.vectors, rank), squares[:rank]
+    own, carry = term, U  # K U / s^2 is U on the sample itself
+    if unlabelled is not None:
+        own = LinearTerm.at(net, params, unlabelled, folding)
+        carry = np.asarray(taylor_kernel(net, params, x, unlabelled, order=1)) @ (U / squares)
+    projector = SampleProjector(own, U, squares)
     return Directions(term, projector, carry, spectrum, net, params, covariance, rank, degree)
-
-
-def _carry(net, params, x, unlabelled, projector: SampleProjector) -> Float64[np.ndarray, "n r"]:
-    if unlabelled is None:
-        return projector.U  # K U / s^2 is U on the sample itself
-    K = np.asarray(taylor_kernel(net, params, x, unlabelled, order=1))
-    return K @ (projector.U / projector.squares)
 
 
 def _exact(net, params, term: LinearTerm, rank: int | None, degree: int | None) -> Directions:
     radius = _radius(term.x)
     covariance = sphere_covariance(net, params, radius=radius)
-    found = decompose_sphere(covariance, rank)
-    if rank is None:
-        rank = spectral_gap(found.values)
-    _check_points(rank, len(found.values), "params")
-    values, V = leading(found, rank)
+    values, vectors = decompose_sphere(covariance, rank)
+    rank = spectral_gap(values) if rank is None else rank
+    _check_points(rank, len(values), "params")
+    V = leading(values, vectors, rank)
     with float64():
         wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
         values_at = LinearTerm.at(net, wide, term.x, term.folding)
         shaped = jnp.asarray(V).T.reshape(rank, *covariance.units.shape)
         carry = np.asarray(jax.lax.map(lambda u: values_at(covariance.movement(u)), shaped)).T
-    projector = SphereProjector(covariance, np.asarray(V), values)
-    return Directions(term, projector, carry, found.values, net, params, "exact", rank, degree)
+    projector = SphereProjector(covariance, V, values[:rank])
+    return Directions(term, projector, carry, values, net, params, "exact", rank, degree)
 
 
 def _rank(net, params, x, degree: int | None, rank: int | None) -> int | None:

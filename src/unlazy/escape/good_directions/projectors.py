@@ -2,7 +2,7 @@
 """Projectors on the leading directions of the tangent features: of a sample, and of the sphere."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,14 +13,15 @@ from jaxtyping import Array, Float, Float64
 from unlazy.core.float64 import float64
 from unlazy.escape.good_directions.covariance import SphereCovariance
 from unlazy.escape.good_directions.linear_term import LinearTerm
-from unlazy.kernels import taylor_kernel
 from unlazy.linalg import eigh, top_eigen
-from unlazy.nets import TwoLayer, TwoLayerParams
 
 _DENSE = 2500  # directions up to which the covariance is decomposed as a whole
 _SPARE = 8  # more vectors than asked for, so that Lanczos sees past the last one
 _SINGULAR = 1e-12  # of the largest eigenvalue: below, a direction is rounding
 _matmul = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+
+Values = Float64[np.ndarray, " p"]
+Vectors = Float64[Array | np.ndarray, "q p"]
 
 
 class Energies(NamedTuple):
@@ -94,21 +95,8 @@ class SphereProjector(eqx.Module):
 Projector = SampleProjector | SphereProjector
 
 
-class Decomposition(NamedTuple):
-    """Eigenvalues of a covariance, largest first, with all or the leading eigenvectors."""
-
-    values: Float64[np.ndarray, " p"]
-    vectors: Float64[Array | np.ndarray, "q p"]
-
-
-def decompose_sample(net: TwoLayer, params: TwoLayerParams, x: Any) -> Decomposition:
-    """All eigenpairs of the kernel of the features at `x`."""
-    eigen = eigh(taylor_kernel(net, params, x, order=1))
-    return Decomposition(np.maximum(eigen.values, 0.0), eigen.vectors)
-
-
-def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decomposition:
-    """All eigenpairs of the covariance if it is small, else the leading ones."""
+def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> tuple[Values, Vectors]:
+    """All eigenpairs of the covariance, largest first, if it is small, else the leading ones."""
     h, d = covariance.units.shape
     if h * d > _DENSE and rank is None:
         raise ValueError(
@@ -117,7 +105,7 @@ def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decompos
         )
     if rank is None or h * d <= _DENSE:
         eigen = eigh(covariance.dense())
-        return Decomposition(np.maximum(eigen.values, 0.0), eigen.vectors)
+        return np.maximum(eigen.values, 0.0), eigen.vectors
     with float64():
         product = eqx.filter_jit(type(covariance).product)
 
@@ -128,16 +116,15 @@ def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decompos
         # The draw is fixed: two runs agree.
         start = np.random.default_rng(0).standard_normal((h * d, rank + _SPARE))
         eigen = top_eigen(matmat, start, rank + 1, tolerance=1e-8)
-    return Decomposition(eigen.values, eigen.vectors)
+    return eigen.values, eigen.vectors
 
 
-def leading(found: Decomposition, rank: int) -> Decomposition:
-    """The first `rank` pairs, as NumPy arrays; raise if some are zero up to rounding."""
-    values = found.values
+def leading(values: Values, vectors: Vectors, rank: int) -> Float64[np.ndarray, "q r"]:
+    """The first `rank` eigenvectors; raise if some eigenvalues are zero up to rounding."""
     if values[rank - 1] <= _SINGULAR * values[0]:
         known = int(np.sum(values > _SINGULAR * values[0]))
         raise ValueError(
             f"`rank` must be at most {known}, the number of directions in which the features vary "
             f"at all, got rank={rank}. Inputs repeat, or the network is too narrow."
         )
-    return Decomposition(values[:rank], np.asarray(found.vectors)[:, :rank])
+    return np.asarray(vectors)[:, :rank]
