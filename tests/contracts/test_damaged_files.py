@@ -25,7 +25,8 @@ import pytest
 from numpy.lib import format as npy
 
 from unlazy.core.errors import DataFileError
-from unlazy.data import cifar, idx, limits, read_table
+from unlazy.data import limits, read_table
+from unlazy.data.image_files import read_idx, read_record_split
 
 MOST_MEMORY = 2**30  # bytes that reading a file of a few kilobytes may ask for
 MOST_SECONDS = 20  # for any one file; the machine may be busy
@@ -63,7 +64,6 @@ def _formats():
     images = rng.integers(0, 256, (3, 3072)).astype(np.uint8)
     labels_idx = b"\0\0\x08\x01" + struct.pack(">I", 40) + labels.tobytes()
     images_idx = b"\0\0\x08\x03" + struct.pack(">3I", 4, 5, 6) + rng.bytes(120)
-    batch = {b"data": images, b"labels": [3, 1, 4], b"filenames": [b"one.png"] * 3}
     return {
         "npz": Format("some.npz", _npz(x=x, y=y), True),
         "compressed npz": Format("some.npz", _compressed_npz(x=x, y=y), True),
@@ -73,8 +73,6 @@ def _formats():
         "gzipped idx": Format("some-labels.gz", gzip.compress(labels_idx, mtime=0), True),
         "idx of images": Format("some-images", images_idx, False),
         "cifar": Format("some.bin", np.column_stack([labels[:3], images]).tobytes(), False),
-        "pickle": Format("some_batch", pickle.dumps(batch, protocol=2), False),
-        "new pickle": Format("some_batch", pickle.dumps(batch, protocol=4), False),
     }
 
 
@@ -86,10 +84,10 @@ def read(path):
     if path.suffix in (".npz", ".csv", ".parquet"):
         return read_table(path)
     if path.name.startswith("some-images"):
-        return (idx.read_idx(path, 3),)
+        return (read_idx(path, 3),)
     if path.name.startswith("some-labels"):
-        return (idx.read_idx(path, 1),)
-    return cifar.read_split([path])
+        return (read_idx(path, 1),)
+    return read_record_split([path])
 
 
 def damaged(content, rng):
@@ -248,7 +246,7 @@ def test_an_npz_that_does_not_fit_in_memory_as_numbers_is_refused(tmp_path, monk
 
 
 def test_a_folder_in_place_of_a_file_is_named(tmp_path):
-    for file in ("some.npz", "some.csv", "some.parquet", "some-labels", "some.bin", "some_batch"):
+    for file in ("some.npz", "some.csv", "some.parquet", "some-labels", "some.bin"):
         (tmp_path / file).mkdir()
         assert complaint(tmp_path / file) is None
         with pytest.raises(DataFileError):

@@ -2,7 +2,6 @@
 """Writers of small image files, and a surrounding in which nothing real is found or fetched."""
 
 import gzip
-import pickle
 import struct
 
 import numpy as np
@@ -18,26 +17,6 @@ def _cifar_bytes(images, labels):
     return np.column_stack([labels, images]).astype(np.uint8).tobytes()
 
 
-def _python2_batch_bytes(images, labels):
-    """The pickle that Python 2 and NumPy 1 wrote, opcode by opcode: strings, old module names."""
-
-    def short(text):
-        return b"U" + bytes([len(text)]) + text
-
-    def integer(value):
-        return b"J" + struct.pack("<i", value)
-
-    raw = images.tobytes()
-    state_of_dtype = b"(K\x03" + short(b"|") + b"NNN" + integer(-1) * 2 + b"K\x00tb"
-    dtype = b"cnumpy\ndtype\n" + short(b"u1") + b"K\x00K\x01\x87R" + state_of_dtype
-    shape = integer(images.shape[0]) + integer(images.shape[1]) + b"\x86"
-    empty = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + short(b"b")
-    array = empty + b"\x87R(K\x01" + shape + dtype + b"\x89T" + struct.pack("<i", len(raw)) + raw
-    numbers = b"](" + b"".join(integer(int(label)) for label in labels) + b"e"
-    entries = short(b"data") + array + b"tb" + short(b"labels") + numbers
-    return b"\x80\x02}(" + entries + b"u."
-
-
 @pytest.fixture(scope="session")
 def idx_bytes():
     return _idx_bytes
@@ -46,11 +25,6 @@ def idx_bytes():
 @pytest.fixture(scope="session")
 def cifar_bytes():
     return _cifar_bytes
-
-
-@pytest.fixture(scope="session")
-def python2_batch_bytes():
-    return _python2_batch_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +75,7 @@ def write_idx_set():
 
 @pytest.fixture(scope="session")
 def write_cifar_set():
-    """Write a set in one of the two formats of CIFAR-10; a batch is a pair (images, labels)."""
+    """Write a set like CIFAR-10; a batch is a pair (images, labels)."""
 
     def write(folder, train_batches, test_batch):
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,10 +83,6 @@ def write_cifar_set():
         for name, (images, labels) in zip(
             [*names, "test_batch"], [*train_batches, test_batch], strict=True
         ):
-            if folder.name.endswith("bin"):
-                (folder / f"{name}.bin").write_bytes(_cifar_bytes(images, labels))
-            else:
-                batch = {b"data": images, b"labels": labels.tolist(), b"batch_label": b"a batch"}
-                (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
+            (folder / f"{name}.bin").write_bytes(_cifar_bytes(images, labels))
 
     return write

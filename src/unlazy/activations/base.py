@@ -46,19 +46,14 @@ class Activation(eqx.Module):
 
     @entry
     def derivative(self, k: int) -> Elementwise:
-        """The k-th derivative, as a function of an array.
-
-        Raises:
-            ValueError: `k` is negative, or the k-th derivative does not exist at a kink.
-        """
+        """The k-th derivative as a function of an array; raise if it does not exist at a kink."""
         check_count(k, "k", least=0, most=MOST_FACTORIAL)
-        family, last = FAMILIES[self.name], self._smooth_to
-        if k > last:
+        if k > self._smooth_to:
             raise ValueError(
-                f"`k` must be at most {last} for {self.name}, got k={k}. "
+                f"`k` must be at most {self._smooth_to} for {self.name}, got k={k}. "
                 "Derivatives beyond that do not exist at 0; use a smoother activation."
             )
-        function = family.derivative(k, self.coefficients)
+        function = FAMILIES[self.name].derivative(k, self.coefficients)
 
         def value(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
             if not jnp.issubdtype(jnp.result_type(z), jnp.inexact):  # integers would truncate
@@ -69,11 +64,7 @@ class Activation(eqx.Module):
 
     @entry
     def taylor(self, order: int) -> Float64[np.ndarray, " {order}+1"]:
-        r"""Taylor coefficients $\sigma^{(k)}(0)/k!$ for k = 0 to `order`.
-
-        Raises:
-            ValueError: there is no expansion, because 0 is a kink (ReLU, abs) or a jump (sign).
-        """
+        r"""Taylor coefficients $\sigma^{(k)}(0)/k!$ for k = 0 to `order`; 0 must not be a kink."""
         check_count(order, "order", least=0, most=MOST_FACTORIAL)
         if not self.is_smooth and self.shift == 0:
             raise ValueError(
@@ -82,7 +73,7 @@ class Activation(eqx.Module):
             )
         with float64():
             zero = jnp.zeros((), jnp.float64)
-            # Away from its kink, what is beyond the smooth orders is zero.
+            # Away from the kink, coefficients beyond the smooth orders are zero.
             smooth = min(order, self._smooth_to)
             values = [float(self.derivative(k)(zero)) for k in range(int(smooth) + 1)]
             values += [0.0] * (order + 1 - len(values))
@@ -124,10 +115,6 @@ def activation(
         slopes: of abrelu below and above 0, not both zero.
         power: of rectified_power, from 0 to 64.
 
-    Raises:
-        UnknownNameError: no activation has that name; the nearest is suggested.
-        ValueError: an option is out of range, is missing, or belongs to another activation.
-
     Example:
         >>> print(activation("tanh").taylor(5))
         [ 0.          1.          0.         -0.33333333  0.          0.13333333]
@@ -151,7 +138,7 @@ def activation(
 
 
 def _coefficients(name: str, given: dict[str, Any]) -> tuple[float, ...]:
-    """What an activation's options are kept as; raise unless it has those that are given."""
+    """The options of an activation as its coefficients; raise unless they are its own."""
     own = {"leaky_relu": "slope", "abrelu": "slopes", "rectified_power": "power"}.get(name)
     for option, value in given.items():
         if value is not None and option != own:

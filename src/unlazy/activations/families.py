@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,115 +15,30 @@ from numpy.polynomial.hermite import herm2poly
 from numpy.polynomial.hermite_e import herme2poly
 
 Elementwise = Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]]
+Coefficients = tuple[float, ...]  # what an activation's options are kept as
 
 
-class Family:
-    """The k-th derivatives of one activation; `smooth_to` is the last that exists everywhere."""
+class Family(NamedTuple):
+    """One activation: its k-th derivative, and the last that exists everywhere."""
 
-    @classmethod
-    def smooth_to(cls, coefficients: tuple[float, ...]) -> int | float:
-        """The last derivative that exists everywhere."""
-        del coefficients
-        return math.inf
-
-    @classmethod
-    def derivative(cls, k: int, coefficients: tuple[float, ...]) -> Elementwise:
-        """The k-th derivative, as a function of an array."""
-        raise AssertionError(f"{cls.__name__} defines no derivative of order {k}, {coefficients}")
+    derivative: Callable[[int, Coefficients], Elementwise]
+    smooth_to: Callable[[Coefficients], int | float] = lambda _: math.inf
 
 
-class _Polynomial(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return _horner(Polynomial(coefficients).deriv(k).coef if k else np.array(coefficients))
+def _polynomial(k: int, coefficients: Coefficients) -> Elementwise:
+    return _horner(Polynomial(coefficients).deriv(k).coef if k else np.array(coefficients))
 
 
-class _Identity(_Polynomial):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return super().derivative(k, (0.0, 1.0, *coefficients))
-
-
-class _Quadratic(_Polynomial):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return super().derivative(k, (0.0, 0.0, 0.5, *coefficients))
-
-
-class _RectifiedPower(Family):
-    """`coefficients` are the power alone."""
-
-    @classmethod
-    def smooth_to(cls, coefficients):
-        return int(coefficients[0])
-
-    @classmethod
-    def derivative(cls, k, coefficients):
-        power = int(coefficients[0])
-        return _rectified(power - k, math.perm(power, k))
-
-
-class _Relu(Family):
-    power: ClassVar[int] = 1
-
-    @classmethod
-    def smooth_to(cls, coefficients):
-        del coefficients
-        return cls.power
-
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        return _rectified(cls.power - k, 1 / math.factorial(cls.power - k))
-
-
-class _Relu3(_Relu):
-    power = 3
-
-
-class _Abrelu(Family):
-    """`coefficients` are the slopes below and above 0."""
-
-    @classmethod
-    def smooth_to(cls, coefficients):
-        del coefficients
-        return 1
-
-    @classmethod
-    def derivative(cls, k, coefficients):
-        below, above = coefficients
-        if k:  # nan stays nan
-            return lambda z: jnp.where(z < 0, below, jnp.where(z >= 0, above, z))
-        return lambda z: z * jnp.where(z < 0, jnp.full_like(z, below), jnp.full_like(z, above))
-
-
-class _Abs(_Abrelu):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return super().derivative(k, (-1.0, 1.0, *coefficients))
-
-
-class _Sign(Family):
-    @classmethod
-    def smooth_to(cls, coefficients):
-        del coefficients
-        return 0
-
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del k, coefficients
-        return jnp.sign
-
-
-def _rectified(power: int, scale: int | float) -> Elementwise:
-    """`scale` times max(z, 0)^power."""
-    if power == 0:  # the indicator of z >= 0; nan stays nan
+def _rectified_power(k: int, power: int, divisor: int = 1) -> Elementwise:
+    """The k-th derivative of max(z, 0)^power / divisor."""
+    left, scale = power - k, math.perm(power, k) / divisor
+    if left == 0:  # the indicator of z >= 0; nan stays nan
         return lambda z: jnp.where(z < 0, 0, jnp.where(z >= 0, jnp.full_like(z, scale), z))
-    if power == 1:
+    if left == 1:
         return _positive_part if scale == 1 else lambda z: scale * _positive_part(z)
     # where, not maximum: at 0 automatic differentiation then gives the stated slope. The power
     # is taken of what is left, since an overflow in a branch not taken spoils the gradient.
-    return lambda z: scale * jnp.where(z < 0, 0, z) ** power
+    return lambda z: scale * jnp.where(z < 0, 0, z) ** left
 
 
 @jax.custom_jvp
@@ -139,106 +54,28 @@ def _positive_part_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[A
     return _positive_part(z), jnp.where(z < 0, 0, dz)
 
 
-class _Sigmoid(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        if k == 0:
-            return jax.nn.sigmoid
-        # d/dz p(s) = p'(s) s (1 - s) for s the sigmoid: a polynomial in s at every order. Taken at
-        # -|z|, where s is small and no digits cancel, by the symmetry s(-z) = 1 - s(z).
-        value, sign = _horner(_chain(k, inner_slope=Polynomial([0, 1, -1]))), (-1) ** (k + 1)
-        return lambda z: jnp.where(z > 0, sign, 1) * value(jax.nn.sigmoid(jnp.where(z > 0, -z, z)))
+def _two_slopes(k: int, slopes: Coefficients) -> Elementwise:
+    below, above = slopes
+    if k:  # nan stays nan
+        return lambda z: jnp.where(z < 0, below, jnp.where(z >= 0, above, z))
+    return lambda z: z * jnp.where(z < 0, jnp.full_like(z, below), jnp.full_like(z, above))
 
 
-class _Tanh(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        if k == 0:
-            return jnp.tanh
-        sigmoid = _Sigmoid.derivative(k, coefficients)  # tanh(z) = 2 sigmoid(2z) - 1
-        return lambda z: 2.0 ** (k + 1) * sigmoid(2 * z)
-
-
-class _Softplus(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        if k:
-            return _Sigmoid.derivative(k - 1, coefficients)
-        return _softplus
-
-
-class _Erf(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        if k == 0:
-            return jax.scipy.special.erf
-        # (2/sqrt(pi)) (-1)^(k-1) H_(k-1)(z) exp(-z^2), physicists' Hermite polynomials.
-        sign = (-1) ** (k - 1) * 2 / math.sqrt(math.pi)
-        factor = _horner(sign * herm2poly([0] * (k - 1) + [1]))
-        return lambda z: factor(z) * jnp.exp(-(z**2))
-
-
-class _Gelu(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        if k == 0:
-            return lambda z: z * gaussian.cdf(z)
-        # Leibniz: (z Phi)^(k) = z Phi^(k) + k Phi^(k-1), Phi^(j) = (-1)^(j-1) He_(j-1) phi.
-        return lambda z: z * _gaussian_cdf(k)(z) + k * _gaussian_cdf(k - 1)(z)
-
-
-class _Exp(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del k, coefficients
-        return jnp.exp
-
-
-class _Sin(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        del coefficients
-        function, sign = [(jnp.sin, 1), (jnp.cos, 1), (jnp.sin, -1), (jnp.cos, -1)][k % 4]
-        return lambda z: sign * function(z)
-
-
-class _Cos(Family):
-    @classmethod
-    def derivative(cls, k, coefficients):
-        return _Sin.derivative(k + 1, coefficients)
-
-
-FAMILIES: dict[str, type[Family]] = {
-    "identity": _Identity,
-    "quadratic": _Quadratic,
-    "relu": _Relu,
-    "relu3": _Relu3,
-    "abs": _Abs,
-    "sign": _Sign,
-    "leaky_relu": _Abrelu,
-    "abrelu": _Abrelu,
-    "rectified_power": _RectifiedPower,
-    "sigmoid": _Sigmoid,
-    "tanh": _Tanh,
-    "erf": _Erf,
-    "softplus": _Softplus,
-    "gelu": _Gelu,
-    "sin": _Sin,
-    "cos": _Cos,
-    "exp": _Exp,
-    "polynomial": _Polynomial,
-}
-
-
-def _chain(k: int, *, inner_slope: Polynomial) -> np.ndarray:
-    """Coefficients of the k-th derivative of s as a polynomial in s, where s' = inner_slope(s)."""
-    value = Polynomial([0, 1])
+def _sigmoid(k: int) -> Elementwise:
+    if k == 0:
+        return jax.nn.sigmoid
+    # d/dz p(s) = p'(s) s (1 - s) for s the sigmoid: a polynomial in s at every order. Taken at
+    # -|z|, where s is small and no digits cancel, by the symmetry s(-z) = 1 - s(z).
+    p = Polynomial([0, 1])
     for _ in range(k):
-        value = value.deriv() * inner_slope
-    return value.coef
+        p = p.deriv() * Polynomial([0, 1, -1])
+    value, sign = _horner(p.coef), (-1) ** (k + 1)
+    return lambda z: jnp.where(z > 0, sign, 1) * value(jax.nn.sigmoid(jnp.where(z > 0, -z, z)))
+
+
+def _tanh(k: int) -> Elementwise:
+    sigmoid = _sigmoid(k)  # tanh(z) = 2 sigmoid(2z) - 1
+    return (lambda z: 2.0 ** (k + 1) * sigmoid(2 * z)) if k else jnp.tanh
 
 
 def _softplus(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -250,11 +87,32 @@ def _softplus(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.where(above, high + jnp.log1p(jnp.exp(-high)), jnp.log1p(jnp.exp(low)))
 
 
+def _erf(k: int) -> Elementwise:
+    if k == 0:
+        return jax.scipy.special.erf
+    # (2/sqrt(pi)) (-1)^(k-1) H_(k-1)(z) exp(-z^2), physicists' Hermite polynomials.
+    sign = (-1) ** (k - 1) * 2 / math.sqrt(math.pi)
+    factor = _horner(sign * herm2poly([0] * (k - 1) + [1]))
+    return lambda z: factor(z) * jnp.exp(-(z**2))
+
+
+def _gelu(k: int) -> Elementwise:
+    if k == 0:
+        return lambda z: z * gaussian.cdf(z)
+    # Leibniz: (z Phi)^(k) = z Phi^(k) + k Phi^(k-1), Phi^(j) = (-1)^(j-1) He_(j-1) phi.
+    return lambda z: z * _gaussian_cdf(k)(z) + k * _gaussian_cdf(k - 1)(z)
+
+
 def _gaussian_cdf(k: int) -> Elementwise:
     if k == 0:
         return gaussian.cdf
     factor = _horner((-1) ** (k - 1) * herme2poly([0] * (k - 1) + [1]))
     return lambda z: factor(z) * gaussian.pdf(z)
+
+
+def _sin(k: int) -> Elementwise:
+    function, sign = [(jnp.sin, 1), (jnp.cos, 1), (jnp.sin, -1), (jnp.cos, -1)][k % 4]
+    return lambda z: sign * function(z)
 
 
 def _horner(coefficients: np.ndarray) -> Elementwise:
@@ -265,3 +123,25 @@ def _horner(coefficients: np.ndarray) -> Elementwise:
         return result
 
     return value
+
+
+FAMILIES = {
+    "identity": Family(lambda k, _: _polynomial(k, (0.0, 1.0))),
+    "quadratic": Family(lambda k, _: _polynomial(k, (0.0, 0.0, 0.5))),
+    "relu": Family(lambda k, _: _rectified_power(k, 1), lambda _: 1),
+    "relu3": Family(lambda k, _: _rectified_power(k, 3, math.factorial(3)), lambda _: 3),
+    "abs": Family(lambda k, _: _two_slopes(k, (-1.0, 1.0)), lambda _: 1),
+    "sign": Family(lambda _, __: jnp.sign, lambda _: 0),
+    "leaky_relu": Family(_two_slopes, lambda _: 1),
+    "abrelu": Family(_two_slopes, lambda _: 1),
+    "rectified_power": Family(lambda k, c: _rectified_power(k, int(c[0])), lambda c: int(c[0])),
+    "sigmoid": Family(lambda k, _: _sigmoid(k)),
+    "tanh": Family(lambda k, _: _tanh(k)),
+    "erf": Family(lambda k, _: _erf(k)),
+    "softplus": Family(lambda k, _: _sigmoid(k - 1) if k else _softplus),
+    "gelu": Family(lambda k, _: _gelu(k)),
+    "sin": Family(lambda k, _: _sin(k)),
+    "cos": Family(lambda k, _: _sin(k + 1)),
+    "exp": Family(lambda _, __: jnp.exp),
+    "polynomial": Family(_polynomial),
+}

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two targets of the experiments on three-layer learners."""
+"""Products of composed functions, the targets of the experiments on three-layer learners."""
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
 
-from unlazy.core.checks import as_array, check_name
+from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
+from unlazy.data.polynomials import Inputs, Values, rows_of
 
 PAIRS = {"sines": (("sin", 3.0), ("cos", 7.0)), "tanhs": (("tanh", 8.0), ("tanh", 8.0))}
 
@@ -24,6 +21,7 @@ class ComposedProduct(eqx.Module):
     Source: LG-51 and LG-52, arXiv:1811.04918 section 7, targets T1 and T2.
 
     Example:
+        >>> import numpy as np
         >>> print(ComposedProduct("sines")(np.zeros((1, 4))))
         [4.]
     """
@@ -35,22 +33,9 @@ class ComposedProduct(eqx.Module):
         check_name(self.kind, PAIRS, "kind")
 
     @entry
-    def __call__(self, x: Float[Array | np.ndarray, "n d"]) -> Float[Array | np.ndarray, " n"]:
+    def __call__(self, x: Inputs) -> Values:
         """Its values at the rows of `x`, in their dtype."""
-        x = as_array(x)
-        if x.ndim != 2 or x.shape[1] < 4:
-            raise ValueError(f"`x` must have at least 4 columns, got x.shape={x.shape}.")
-        xp = jnp if isinstance(x, jax.Array) else np
+        xp, x = rows_of(x, least=4)
         (inner, s), (last, t) = PAIRS[self.kind]
         measured = xp.sum(getattr(xp, inner)(s * x[:, :3]), axis=1)
         return (measured - 2) ** 2 * getattr(xp, last)(t * x[:, 3])
-
-
-def composed_sines() -> ComposedProduct:
-    """The first target, T1."""
-    return ComposedProduct("sines")
-
-
-def composed_tanhs() -> ComposedProduct:
-    """The second target, T2."""
-    return ComposedProduct("tanhs")

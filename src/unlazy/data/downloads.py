@@ -10,8 +10,8 @@ from typing import NamedTuple
 from unlazy.core.errors import DataFileError
 
 CIFAR_FOLDER = "cifar-10-batches-bin"
-# The test batch comes last: without it the set does not count as found, so that an unpacking cut
-# short is done again instead of being taken for a smaller set.
+# The test batch comes last: without it the set does not count as found, so that an interrupted
+# unpacking is done again instead of being taken for a smaller set.
 CIFAR_FILES = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
 
 
@@ -49,13 +49,7 @@ REMOTES = {
 
 
 def download(name: str, cache: Path) -> Path:
-    """Fetch an image set into the cache folder and return the folder that its files are in.
-
-    Files that are there already and have the right checksum are not fetched again.
-
-    Raises:
-        DataFileError: If a file can not be fetched, has another checksum or can not be stored.
-    """
+    """Fetch the missing files of an image set into the cache; return the folder of its files."""
     import pooch  # here, because most calls find the files on the disk
 
     remote = REMOTES[name]

@@ -19,17 +19,8 @@ def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[A
     Source: Muller, "A note on a method for generating points uniformly on n-dimensional spheres",
     Communications of the ACM 2 (1959).
 
-    Args:
-        n: Number of points.
-        d: Dimension of the space; the sphere itself has dimension `d - 1`.
-        radius: Euclidean norm of every row.
-        key: Key of the draw.
-
-    Returns:
-        One point a row, in the default dtype of JAX; the same points in either, to rounding.
-
-    Raises:
-        ValueError: If `n` or `d` is below one or `radius` is not positive.
+    Points are rows, in the default dtype of JAX; float32 and float64 give the same points, to
+    rounding.
 
     Example:
         >>> import jax
@@ -42,8 +33,8 @@ def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[A
     check_key(key)
     g = draw_normal(key, (n, d))
     norm = jnp.linalg.norm(g, axis=1, keepdims=True)
-    # A float32 normal is one of finitely many numbers, so that for small d all of a row may be zero
-    # once in millions of draws; such a row becomes the first axis instead of nan.
+    # A float32 normal is one of finitely many numbers: for small d a whole row is zero once in
+    # millions of draws. Such a row becomes the first axis instead of nan.
     axis = jnp.zeros_like(g).at[:, 0].set(1)
     return radius * jnp.where(norm > 0, g / norm, axis)
 
@@ -52,17 +43,7 @@ def sphere(n: int, d: int, *, radius: float = 1.0, key: PRNGKeyArray) -> Float[A
 def cube(n: int, d: int, *, scale: float = 1.0, key: PRNGKeyArray) -> Float[Array, "n d"]:
     """Draw `n` corners, independent and uniform among the `2**d` of the cube `[-scale, scale]^d`.
 
-    Args:
-        n: Number of points.
-        d: Dimension.
-        scale: Absolute value of every entry; `d ** -0.5` gives rows of unit norm.
-        key: Key of the draw.
-
-    Returns:
-        One corner a row, in the default dtype of JAX.
-
-    Raises:
-        ValueError: If `n` or `d` is below one or `scale` is not positive.
+    Corners are rows, in the default dtype of JAX; `scale = d ** -0.5` gives them unit norm.
 
     Example:
         >>> import jax
@@ -82,14 +63,8 @@ def corners(d: int, *, scale: int | float = 1.0) -> Float64[np.ndarray, "n d"]:
     """All `2**d` corners of the cube `[-scale, scale]^d`, for exact averages over it.
 
     Corner number i has entry j negative where bit j of i is set: the first is all positive, and
-    the values of a function in this order are what `special.walsh_hadamard` takes.
-
-    Args:
-        d: Dimension, at most 24.
-        scale: Absolute value of every entry; `d ** -0.5` gives rows of unit norm.
-
-    Raises:
-        ValueError: If `d` is below one or above 24, or `scale` is not positive.
+    the values of a function in this order are what `special.walsh_hadamard` takes. `d` is at most
+    24; `scale = d ** -0.5` gives rows of unit norm.
 
     Example:
         >>> print(corners(2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels with the information taken out: uniformly random, or replaced by random ones in part."""
+"""Random labels, and labels of which a part is replaced by random ones."""
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -16,16 +16,6 @@ def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
     """Draw `n` independent labels, +1 or -1 with probability one half each.
 
     Source: AR-22, arXiv:1901.08584 sec. 6.
-
-    Args:
-        n: Number of labels.
-        key: Key of the draw.
-
-    Returns:
-        The labels, in the default dtype of JAX.
-
-    Raises:
-        ValueError: If `n` is below one.
 
     Example:
         >>> import jax
@@ -50,18 +40,12 @@ def corrupt_labels(
     the fresh labels of a smaller one and adds to them.
 
     Source: AR-22, arXiv:1901.08584 sec. 6. The paper corrupts training and test labels alike: call
-    this once for each, with a key of its own.
+    this once for each, with different keys.
 
     Args:
         y: Labels, +1 or -1.
         fraction: Share of the labels that are drawn again, from 0 to 1; a Python number.
-        key: Key of the draw.
-
-    Returns:
-        The new labels, in the dtype of `y`.
-
-    Raises:
-        ValueError: If `y` is not a vector of +1 and -1 or `fraction` is not in [0, 1].
+        key: Of the draw.
 
     Example:
         >>> import jax

@@ -1,23 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image sets as tasks: chosen classes, a random subset, unit norm, labels of plus minus one."""
+"""Learning problems from image sets: chosen classes, random subsets, rows of unit norm."""
 
 from collections.abc import Sequence
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float, Int, PRNGKeyArray, UInt8
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
-from unlazy.core.checks import check_count, check_key, check_name, some_rows
+from unlazy.core.checks import (
+    check_count,
+    check_inputs,
+    check_key,
+    check_labels,
+    check_name,
+    some_rows,
+)
 from unlazy.core.entries import entry
 from unlazy.core.errors import DataFileError
-from unlazy.data.image_sets import read_image_set
-from unlazy.data.raw import CLASSES, ImageSet
-from unlazy.data.sources import NAMES
-from unlazy.data.task import Task
+from unlazy.data.image_files import CLASSES
+from unlazy.data.image_sets import NAMES, ImageSet, read_image_set
 
 _BLOCK = 4096  # rows held in float64 at a time; all 50,000 of CIFAR-10 would take 1.2 GB
+
+
+class Task(eqx.Module):
+    """A learning problem: inputs and labels to train on and to test on.
+
+    A single label per sample is +1 for the first of two classes and -1 for the second. A row of
+    labels is one-vs-rest: +1 in the column of the sample's class, -1 in the others.
+
+    """
+
+    x_train: Float[Array, "n d"]
+    y_train: Float[Array, " n"] | Float[Array, "n c"]
+    x_test: Float[Array, "n_test d"]
+    y_test: Float[Array, " n_test"] | Float[Array, "n_test c"]
+    name: str = eqx.field(static=True)
+    classes: tuple[int, ...] = eqx.field(static=True)  # in the order of the columns of y
+
+    @entry
+    def __check_init__(self):
+        check_inputs(self.x_train, "x_train")
+        check_inputs(self.x_test, "x_test")
+        check_labels(self.y_train, len(self.x_train), "y_train")
+        check_labels(self.y_test, len(self.x_test), "y_test")
+        for name, train, test in [
+            ("x_test", self.x_train, self.x_test),
+            ("y_test", self.y_train, self.y_test),
+        ]:
+            if train.shape[1:] != test.shape[1:]:
+                raise ValueError(
+                    f"`{name}` must have as many columns as in training, {train.shape[1:]}, "
+                    f"got {name}.shape={test.shape}."
+                )
 
 
 @entry
@@ -36,8 +74,8 @@ def load(
     computed in float64 and then cast to the default dtype of JAX.
 
     A subset is the first `n_train` of a random permutation of the training images of the chosen
-    classes, hence nested: the subset of 100 begins with that of 10. Before the permutation they are
-    in file order, for CIFAR-10 by class and then in file order. Test images are drawn likewise.
+    classes, so subsets are nested: the one of 100 begins with the one of 10. Before the permutation
+    images are in file order, those of CIFAR-10 sorted by class. Test images are drawn likewise.
 
     The files come from `UNLAZY_DATA`, else the cache folder, else a download: see `where`. "digits"
     comes with scikit-learn: 1797 images of 8 by 8 pixels, here the first 1437 of the file to train
@@ -50,20 +88,16 @@ def load(
     Args:
         name: "mnist", "fashion-mnist", "cifar10" or "digits".
         classes: Two or more distinct class numbers; None for all ten. Two give labels of
-            shape (n,), +1 for the first and -1 for the second; more give (n, c), one column a
+            shape (n,), +1 for the first and -1 for the second; more give (n, c), one column per
             class.
         n_train: Number of training samples; None for all, in random order.
         n_test: Number of test samples; None for all, in random order.
         center: Whether to map pixels to [-1, 1] first.
-        key: Key of the two permutations; a typed key or one of `jax.random.PRNGKey`.
-
-    Returns:
-        The task; its `classes` are those asked for, in that order.
+        key: Of the two permutations.
 
     Raises:
         UnknownNameError: If there is no set of that name.
-        ValueError: If classes are repeated or not in 0 to 9, or more samples are asked for than
-            there are.
+        ValueError: If there are fewer samples than asked for.
         DataFileError: If files are missing or corrupt, do not hold the classes, or a drawn
             image is zero and so can not be normalised.
 
@@ -94,10 +128,9 @@ def load(
 
 
 def _check_classes(given: Sequence[int] | None) -> tuple[int, ...]:
-    classes = given
-    if classes is None:
+    if given is None:
         return tuple(range(CLASSES))
-    classes = tuple(np.asarray(classes).tolist()) if np.ndim(classes) == 1 else ()
+    classes = tuple(np.asarray(given).tolist()) if np.ndim(given) == 1 else ()
     is_number = all(
         isinstance(c, int | np.integer) and not isinstance(c, bool) and 0 <= c < CLASSES
         for c in classes
@@ -113,7 +146,7 @@ def _check_classes(given: Sequence[int] | None) -> tuple[int, ...]:
 def _draw(
     source: ImageSet, part: str, classes: tuple[int, ...], n: int | None, *, key: PRNGKeyArray
 ) -> Int[np.ndarray, " k"]:
-    """Rows, counted in the files, of a random subset of the images of the chosen classes."""
+    """The rows in the files of a random subset of the images of the chosen classes."""
     labels = getattr(source, part).labels
     present = set(np.unique(labels).tolist())
     if not present.issuperset(classes):

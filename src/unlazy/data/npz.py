@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Shaped, UInt8
+from jaxtyping import Float64, Shaped, UInt8
 from numpy.lib import format as npy
 
+from unlazy.core.checks import check_name
 from unlazy.core.errors import DataFileError
-from unlazy.data.columns import check_column
 from unlazy.data.limits import check_memory, in_short
 
-NUMBERS = "biuf"  # NumPy's letters for the kinds of dtypes
-LABELS = NUMBERS + "USMm"  # classes may be text or dates
-
+_NUMBERS = "biuf"  # NumPy's letters for the kinds of dtypes
+_LABELS = _NUMBERS + "USMm"  # classes may be text or dates
 _CHUNK = 2**20  # bytes unpacked at a time
 # Later versions of the format are for the field names of records.
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -33,22 +32,27 @@ class _Header(NamedTuple):
     dtype: np.dtype
 
 
-def read_arrays(path: Path, wanted: Sequence[tuple[str, str]]) -> list[Shaped[np.ndarray, "..."]]:
-    """The arrays of these names, each of one of the kinds of dtypes given with it.
+def read_npz(
+    path: Path, x: Sequence[str], y: str
+) -> tuple[Float64[np.ndarray, "n d"], Shaped[np.ndarray, "..."]]:
+    """The array named by `x`, "x" if it is empty, flattened to rows; and the array `y`.
 
     Raises:
         DataFileError: the file is damaged, or an array is missing, of another kind or too large.
     """
+    if len(x) > 1:
+        raise DataFileError(f"`x` must be one array of '{path}', got x={', '.join(x)}.")
+    (inputs_name,) = x or ("x",)
     name = ""
     try:
         with zipfile.ZipFile(path) as archive:
             known = [member.removesuffix(".npy") for member in archive.namelist()]
-            for name, _ in wanted:
+            for name in (inputs_name, y):
                 check_column(name, known, path)
-            arrays = []
-            for name, kinds in wanted:
-                arrays.append(_read_member(archive, name, kinds, path))
-            return arrays
+            name = inputs_name
+            inputs = _read_member(archive, name, _NUMBERS, path)
+            name = y
+            labels = _read_member(archive, name, _LABELS, path)
     except DataFileError:
         raise
     except Exception as error:  # a damaged archive can raise nearly anything
@@ -57,6 +61,24 @@ def read_arrays(path: Path, wanted: Sequence[tuple[str, str]]) -> list[Shaped[np
             f"`{path}` must be an npz file of plain arrays{member}: {in_short(error)}. "
             "The file is damaged or of another kind; save it again."
         ) from error
+    if inputs.ndim == 0:
+        raise DataFileError(f"`{path}` must hold rows as {inputs_name!r}, got a single number.")
+    columns = math.prod(inputs.shape[1:])  # not -1, which is unclear for no rows
+    return np.asarray(inputs, np.float64).reshape(len(inputs), columns), labels
+
+
+def check_column(name: str, known: Sequence[str], path: Path) -> None:
+    """Raise unless a file has exactly one array or column of this name."""
+    try:
+        check_name(name, known, "column")
+    except ValueError as error:
+        # Names may have line breaks, and be as long as the file.
+        raise DataFileError(f"'{path}': {in_short(error, 800)}.") from None
+    if (count := list(known).count(name)) > 1:
+        raise DataFileError(
+            f"'{path}': `column` must be a name that occurs once, got column={name!r}, which "
+            f"occurs {count} times. Rename all but one."
+        )
 
 
 def _read_member(
@@ -74,7 +96,7 @@ def _read_member(
                 f"`{path}` must hold {size} bytes for the array {name!r} of shape {header.shape}, "
                 f"got {found}. It is {problem}; save it again."
             )
-        as_floats = 0 if header.dtype == np.float64 or kinds != NUMBERS else 8 * count
+        as_floats = 0 if header.dtype == np.float64 or kinds != _NUMBERS else 8 * count
         check_memory(size + as_floats, path, f"the array {name!r} of shape {header.shape}")
         flat = _unpack(file, size).view(header.dtype)
     array = flat.reshape(header.shape, order="F" if header.is_fortran else "C")
@@ -88,7 +110,7 @@ def _read_header(file: Any, name: str, kinds: str, path: Path) -> _Header:
         raise ValueError(f"version {version} of the npy format is not for plain arrays")
     header = _Header(*_HEADERS[version](file))
     if header.dtype.kind not in kinds or not header.dtype.itemsize:
-        expected = "real numbers" if kinds == NUMBERS else "real numbers, text or dates"
+        expected = "real numbers" if kinds == _NUMBERS else "real numbers, text or dates"
         raise DataFileError(
             f"`{path}` must be an npz file of plain arrays: the array {name!r} must hold "
             f"{expected}, got dtype={header.dtype}. Convert it before you save it."

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.core.checks import as_array, check_count, check_finite, check_positive
+from unlazy.core.checks import check_count, check_finite, check_positive
 from unlazy.core.entries import entry
+from unlazy.data.polynomials import Inputs, rows_of
 
-Inputs = Float[Array | np.ndarray, "n d"]
 Outputs = Float[Array | np.ndarray, "n k"]
 
 
@@ -29,16 +29,12 @@ class ComposedParities(eqx.Module):
     Source: RN-60, RN-66 and RN-15, arXiv:1905.10337 sections 7.1 and 8.
 
     Args:
-        groups: $S_r$, the coordinates of each base parity, one an output.
-        outer: Q, which base parities are multiplied.
+        groups: $S_r$, the distinct coordinates of each base parity, one group per output.
+        outer: Q, the numbers of the base parities that are multiplied.
         signs: $s_r$, each 1 or -1; None means all 1.
         alpha: the size of the composite.
         beta: the size of the base signal.
         scale: c, the absolute value of the inputs' entries.
-
-    Raises:
-        ValueError: a coordinate occurs twice in a group, `outer` names no group, or a number is out
-            of range.
 
     Example:
         >>> f = ComposedParities([(0, 1), (2, 3)], outer=(0, 1), alpha=0.5)
@@ -92,12 +88,7 @@ class ComposedParities(eqx.Module):
     @entry
     def base(self, x: Inputs) -> Outputs:
         """The base signal F, without its factor."""
-        x = as_array(x)
-        if x.ndim != 2 or x.shape[1] < self.inputs:
-            raise ValueError(
-                f"`x` must have at least {self.inputs} columns, got x.shape={x.shape}."
-            )
-        xp = jnp if isinstance(x, jax.Array) else np
+        xp, x = rows_of(x, least=self.inputs)
         return xp.stack([_product(x, group, self.scale) for group in self.groups], axis=1)
 
     @entry
@@ -107,22 +98,25 @@ class ComposedParities(eqx.Module):
 
     @property
     def outputs(self) -> int:
-        """The number k of outputs."""
+        """The number of outputs."""
         return len(self.groups)
 
     @property
     def parity(self) -> tuple[int, ...]:
         """The set S of coordinates whose product is the composite, up to its sign."""
-        return _multiplied([self.groups[q] for q in self.outer])
+        left: set[int] = set()  # in an odd number of groups: squares of signs are 1
+        for q in self.outer:
+            left ^= set(self.groups[q])
+        return tuple(sorted(left))
 
     @property
     def base_risk(self) -> float:
-        r"""What is left once the base signal is learnt: the mean of $\|\alpha G(F(x))\|^2$."""
+        r"""The risk of a perfect fit to the base signal: the mean of $\|\alpha G(F(x))\|^2$."""
         return self.outputs * self.alpha**2
 
     @property
     def zero_risk(self) -> float:
-        r"""The mean of $\|y\|^2$ on the cube, the risk of predicting zero."""
+        r"""The risk of predicting zero: the mean of $\|y\|^2$ on the cube."""
         S = self.parity
         pairs = zip(self.groups, self.signs, strict=True)
         same = [2 * self.alpha * self.beta * s for group, s in pairs if tuple(sorted(group)) == S]
@@ -130,7 +124,7 @@ class ComposedParities(eqx.Module):
 
     @property
     def inputs(self) -> int:
-        """The least number of inputs."""
+        """The smallest possible number of inputs."""
         return 1 + max(j for group in self.groups for j in group)
 
     def _composed(self, F: Array | np.ndarray) -> Array | np.ndarray:
@@ -169,7 +163,7 @@ def hard_parities(
 
 
 def parity_coefficient(coordinates: Sequence[int], scale: int | float) -> float:
-    """What makes the product of entries of size `scale` a sign."""
+    """The factor that makes a product of entries of size `scale` a sign."""
     check_positive(scale, "scale")
     return math.pow(scale, -len(_distinct(coordinates, "coordinates")))
 
@@ -179,14 +173,6 @@ def _product(x: Array | np.ndarray, group: Sequence[int], scale: float) -> Array
     for j in group[1:]:
         value = value * (x[:, j] / scale)
     return value
-
-
-def _multiplied(groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Coordinates that occur in an odd number of groups: squares of signs are 1."""
-    left: set[int] = set()
-    for group in groups:
-        left ^= set(group)
-    return tuple(sorted(left))
 
 
 def _distinct(coordinates: Sequence[int], name: str) -> tuple[int, ...]:

@@ -9,10 +9,16 @@ from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
-from unlazy.data.composed_products import composed_sines, composed_tanhs
-from unlazy.data.low_plus_sparse import LowPlusSparse, linear_plus_square, quadratic_plus_cubic
+from unlazy.data.composed_products import ComposedProduct
 from unlazy.data.parities import hard_parities, parities_of_parities, parity_coefficient
-from unlazy.data.polynomials import Inputs, Monomials, RidgePowers
+from unlazy.data.polynomials import (
+    Inputs,
+    LowPlusSparse,
+    Monomials,
+    RidgePowers,
+    linear_plus_square,
+    quadratic_plus_cubic,
+)
 
 Outputs = Float[Array | np.ndarray, "n *c"]
 
@@ -28,7 +34,7 @@ class Target(Protocol):
 
 @entry
 def target(name: str, **options: Any) -> Target:
-    r"""The target function of that name, callable on inputs.
+    r"""The target function of that name: a callable on the rows of inputs.
 
     - "two-xor", `coordinates=(0, 1)`: $x_i x_j$, the sign of an XOR on the corners of a cube.
     - "monomial", `coordinates`, `coefficient=1`: $c \prod_j x_{i_j}$, coordinates may repeat.
@@ -36,30 +42,24 @@ def target(name: str, **options: Any) -> Target:
     - "ridge-power", `beta`, `power`, `alpha=1`: $\alpha (\beta^\top x)^p$.
     - "ridge-sum", `alphas`, `betas`, `powers`: a sum of those.
     - "composed-sines": $(\sin 3x_1 + \sin 3x_2 + \sin 3x_3 - 2)^2 \cos 7x_4$.
-    - "composed-tanhs": $(\tanh 8x_1 + \tanh 8x_2 + \tanh 8x_3 - 2)^2 \tanh 8x_4$, likewise.
-    - "low-degree-plus-sparse", `alphas`, `betas`, `powers`, and of `constant`, `linear` and
-      `quadratic` what there is: $c + \gamma^\top x + x^\top A x$ plus such a sum. It and the next
-      two have their parts as `low` and `sparse`.
+    - "composed-tanhs": $(\tanh 8x_1 + \tanh 8x_2 + \tanh 8x_3 - 2)^2 \tanh 8x_4$.
+    - "low-degree-plus-sparse", `alphas`, `betas`, `powers`, and any of `constant`, `linear` and
+      `quadratic`: $c + \gamma^\top x + x^\top A x$ plus a ridge sum; a `LowPlusSparse`, like the
+      next two.
     - "linear-plus-square", `beta`, `coordinate=0`: $x_1 - 1 + (\beta^\top x)^2$, beta made unit.
     - "quadratic-plus-cubic", `matrix`, `beta`: $(x^\top A x + (\beta^\top x)^3/\sqrt{c_6})/\sqrt2$,
       dense and sparse part of mean square 1/2 each on the sphere of radius $\sqrt d$.
     - "parity", `coordinates`, `scale=1`: $\prod_j x_{i_j}/c$, a sign for entries of size c.
     - "parities-of-parities", `inputs=30`, `alpha=0.3`, `beta=1`: k = inputs/2 outputs,
-      $\beta x_{2r-1} x_{2r} + (-1)^r \alpha \prod_{j \le 8} x_j$; a `ComposedParities`, and so the
+      $\beta x_{2r-1} x_{2r} + (-1)^r \alpha \prod_{j \le 8} x_j$; a `ComposedParities`, like the
       next.
-    - "hard-parities", `coordinates`, `alpha=0.3`, `scale=1`: one output a coordinate,
+    - "hard-parities", `coordinates`, `alpha=0.3`, `scale=1`: one output per coordinate,
       $x_{i_r}/c + \alpha \prod_j x_{i_j}/c$.
 
     Source: BL-37, BL-38 and BL-E3, arXiv:1910.01619; LG-51 and LG-52, arXiv:1811.04918; NB-50 and
     NB-52, arXiv:2206.03688; RN-15, RN-60, RN-66 and RN-67, arXiv:1905.10337.
 
-    Args:
-        name: of the function.
-        options: of that function; see above.
-
-    Returns:
-        A callable that keeps the dtype of `x`, works under `jax.jit`, and has its options as
-        fields.
+    The callable keeps the dtype of `x`, works under `jax.jit`, and has its options as fields.
 
     Raises:
         UnknownNameError: there is no such target; the nearest is suggested.
@@ -108,15 +108,14 @@ def _ridge_power(
     return RidgePowers([alpha], np.asarray(beta, np.float64)[None, :], [power])
 
 
-# The other papers' targets take their place here.
 _TARGETS: dict[str, Callable[..., Target]] = {
     "two-xor": _two_xor,
     "monomial": _monomial,
     "sparse-polynomial": Monomials,
     "ridge-power": _ridge_power,
     "ridge-sum": RidgePowers,
-    "composed-sines": composed_sines,
-    "composed-tanhs": composed_tanhs,
+    "composed-sines": lambda: ComposedProduct("sines"),
+    "composed-tanhs": lambda: ComposedProduct("tanhs"),
     "parity": _parity,
     "parities-of-parities": parities_of_parities,
     "hard-parities": hard_parities,

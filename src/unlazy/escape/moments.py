@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of random multipliers whose moments agree below one order and differ by 1 at it."""
+"""Pairs of random multipliers whose moments agree below an order and differ by 1 at that order."""
 
 import math
 from collections.abc import Sequence
@@ -23,8 +23,7 @@ _TOLERANCE = 1e-9  # of a moment; what float64 support points may cost
 class Discrete(eqx.Module):
     """A random variable with finitely many values.
 
-    `exact` has the values before they are scaled, with their probabilities, where both are
-    rational; otherwise it is None.
+    `exact` holds the unscaled values with their probabilities where both are rational, else None.
     """
 
     support: Float64[np.ndarray, " k"]
@@ -48,7 +47,7 @@ class Discrete(eqx.Module):
     def stratified(self, count: int, *, key: PRNGKeyArray) -> Float[Array, " {count}"]:
         """Draws that take each value as often as its weight says, in random order.
 
-        Each alone has this law; together they are not independent: a value of weight w comes up
+        Each draw has this distribution, but they are not independent: a value of weight w comes up
         `count * w` times, to within 1.
         """
         check_count(count, "count")
@@ -70,7 +69,7 @@ class MatchedMoments(NamedTuple):
 
 @entry
 def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
-    r"""Two multipliers whose moments agree below `order` and differ by 1 there.
+    r"""Two multipliers whose moments agree below `order` and differ by 1 at `order`.
 
     $$E z_+^j = E z_-^j \quad (j < k), \qquad E z_+^k = E z_-^k + 1$$
 
@@ -92,8 +91,8 @@ def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
         nodes: "chebyshev", "equispaced", or k + 1 distinct numbers.
 
     Raises:
-        ValueError: the nodes are not k + 1 distinct finite numbers, or float64 cannot hold such
-            moments (beyond order 25 or so, or nodes that nearly coincide).
+        ValueError: float64 cannot hold such moments (beyond order 25 or so, or for nodes that
+            nearly coincide).
 
     Example:
         >>> z_plus, z_minus = matched_moments(3, nodes="equispaced")
@@ -101,14 +100,12 @@ def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
         [0.75 0.25] 1.0
     """
     check_count(order, "order", most=100)
-    if isinstance(nodes, str):
-        check_name(nodes, _FAMILIES, "nodes")
-    if isinstance(nodes, str) and nodes == "chebyshev":
-        pair = _chebyshev(order)
-    elif isinstance(nodes, str):
-        pair = _divided_difference([Fraction(2 * i - order, 2) for i in range(order + 1)])
-    else:
+    if not isinstance(nodes, str):
         pair = _divided_difference(_rational(nodes, order))
+    else:
+        check_name(nodes, _FAMILIES, "nodes")
+        equispaced = [Fraction(2 * i - order, 2) for i in range(order + 1)]
+        pair = _chebyshev(order) if nodes == "chebyshev" else _divided_difference(equispaced)
     _verify(pair, order)
     return pair
 

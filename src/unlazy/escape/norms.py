@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms of norms: the l_p norm of the Euclidean norms of the rows."""
+"""The (2, p) norm: the l_p norm of the Euclidean norms of the rows."""
 
 import math
 
@@ -13,20 +13,15 @@ from unlazy.core.entries import entry
 
 @entry
 def norm_2p(W: Float[Array | np.ndarray, "m d"], p: int | float) -> Float[Array, ""]:
-    r"""The (2, p) norm of a matrix with one neuron a row.
+    r"""The (2, p) norm of a matrix with one neuron per row.
 
     $$\|W\|_{2,p} = \Big(\sum_r \|w_r\|_2^p\Big)^{1/p}$$
 
-    p = 2 is the Frobenius norm, p = inf the largest row norm. At p = 4 a movement of
-    $m^{-1/4}$ for each of $m$ neurons has norm 1. Differentiable: where the norm
-    has a corner (at W = 0, and at a row of zeros when p = 1) the gradient is the subgradient 0
-    for that row.
+    p = 2 is the Frobenius norm, p = inf the largest row norm. At p = 4 a movement of $m^{-1/4}$ for
+    each of $m$ neurons has norm 1. Where the norm has a corner (at W = 0, and at a row of zeros
+    when p = 1) its gradient is the subgradient 0 for that row.
 
     Source: BL-6, arXiv:1910.01619 section 2.
-
-    Args:
-        W: one neuron a row.
-        p: at least 1.
 
     Example:
         >>> print(norm_2p(jnp.array([[3.0, 4.0], [0.0, 0.0]]), 4))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The regulariser of Bai and Lee, the eighth power of the (2, 4) norm, with its derivatives."""
+"""The eighth power of the (2, 4) norm as a regulariser, with its derivatives."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,9 +16,10 @@ def regularizer(W: Matrix) -> Float[Array, ""]:
 
     $$R(W) = \|W\|_{2,4}^8 = \Big(\sum_r \|w_r\|^4\Big)^2$$
 
-    A polynomial, blind to the signs of the rows, with $\langle \nabla R(W), W\rangle = 8R(W)$.
+    It is a polynomial that does not depend on the signs of the rows, and
+    $\langle \nabla R(W), W\rangle = 8R(W)$.
 
-    Source: BL-13, arXiv:1910.01619 Corollary 3, whose penalty it is.
+    Source: BL-13, arXiv:1910.01619 Corollary 3.
 
     Example:
         >>> print(regularizer(jnp.eye(3)))
@@ -33,7 +34,7 @@ def regularizer_gradient(W: Matrix) -> Float[Array, "m d"]:
 
     $$\nabla_r R = 8 S_4 q_r w_r, \qquad q_r = \|w_r\|^2, \quad S_4 = \sum_r q_r^2$$
 
-    Source: BL-13, arXiv:1910.01619 Corollary 3, whose penalty it is.
+    Source: BL-13, arXiv:1910.01619 Corollary 3.
 
     Example:
         >>> print(regularizer_gradient(jnp.eye(2))[0])
@@ -50,7 +51,7 @@ def regularizer_hvp(W: Matrix, V: Matrix) -> Float[Array, "m d"]:
     $$H[V]_r = 8 S_4 (q_r v_r + 2\langle w_r, v_r\rangle w_r)
     + 32 \Big(\sum_s q_s \langle w_s, v_s\rangle\Big) q_r w_r$$
 
-    Source: BL-13, arXiv:1910.01619 Corollary 3, whose penalty it is.
+    Source: BL-13, arXiv:1910.01619 Corollary 3.
 
     Example:
         >>> print(regularizer_hvp(jnp.eye(2), jnp.eye(2))[0])
@@ -69,7 +70,7 @@ def regularizer_hessian_form(W: Matrix, V: Matrix) -> Float[Array, ""]:
     $$8 S_4 \sum_r (q_r \|v_r\|^2 + 2\langle w_r, v_r\rangle^2)
     + 32 \Big(\sum_r q_r \langle w_r, v_r\rangle\Big)^2$$
 
-    Source: BL-13, arXiv:1910.01619 Corollary 3, whose penalty it is.
+    Source: BL-13, arXiv:1910.01619 Corollary 3.
 
     Example:
         >>> print(regularizer_hessian_form(jnp.eye(2), jnp.eye(2)))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network with randomised signs predicts: at given signs, on average, to second order."""
+"""Outputs of a network whose neurons move with random signs: at given signs, and on average."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,8 @@ from unlazy.core.checks import check_count, check_key, check_real, is_known
 from unlazy.core.entries import entry
 from unlazy.escape.signs import Where, flip, random_signs, units
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.checking import check_owner, check_rows
+from unlazy.nets.expansion import coefficients, quadratic_term
 from unlazy.taylor.movement import matched
 
 Model = Callable[[Any, Any], Array]
@@ -33,7 +34,7 @@ def signed_output(
     *,
     where: Where | None = None,
 ) -> Float[Array, "n *c"]:
-    r"""The outputs after each neuron's movement is multiplied by its sign.
+    r"""The outputs after the movement of each neuron is multiplied by its sign.
 
     $$f_{W_0 + sW}(x)$$
 
@@ -45,13 +46,9 @@ def signed_output(
         params: the origin.
         delta: the displacement: of the structure of `params`, with None at leaves that stay put;
             or, for a `TwoLayer`, just the array that moves `W`.
-        x: inputs, one a row.
-        signs: one a neuron; or one row of them for each input.
+        x: inputs, one per row.
+        signs: one per neuron; or one row of them per input.
         where: from `delta` to its hidden arrays; see `flip`.
-
-    Raises:
-        ValueError: `delta` does not fit `params` (the first leaf that differs is named), or `signs`
-            do not fit the neurons.
 
     Example:
         >>> net = TwoLayer(inputs=2, width=2, activation="quadratic", init="symmetric")
@@ -83,15 +80,8 @@ def mean_output(
 
     Source: BL-15 (ii), arXiv:1910.01619 section 3.
 
-    Args:
-        net: a model `f(params, x)`.
-        params: the origin.
-        delta: the displacement; see `signed_output`.
-        x: inputs, one a row.
-        draws: how many draws; pairs, when they are antithetic.
-        antithetic: whether to draw in pairs.
-        where: from `delta` to its hidden arrays; see `flip`.
-        key: for the signs.
+    The number of `draws` counts pairs where they are antithetic; other arguments are those of
+    `signed_output`.
 
     Example:
         >>> net = TwoLayer(inputs=2, width=2, activation="quadratic", init="symmetric")
@@ -119,7 +109,7 @@ def quadratic_output(
 
     $$f^Q_W(x) = \frac{1}{2\sqrt m} \sum_r a_r \sigma''(w_{0,r}^\top x)(w_r^\top x)^2$$
 
-    The half is part of it. Of any other model: `taylor.terms` at order 2.
+    The factor 1/2 is included. For any other model use `taylor.terms` at order 2.
 
     Source: BL-8 and BL-15 (iii), arXiv:1910.01619 section 3.
 
@@ -130,29 +120,30 @@ def quadratic_output(
         [1. 1.]
     """
     W, x = as_movement(net, delta), jnp.asarray(x)
-    Z0, Z = net.preactivations(params, x), x @ W.T
-    return (net.activation.derivative(2)(Z0) * Z**2) @ params.a / (2 * math.sqrt(net.width))
+    check_rows(x, net.inputs)
+    check_owner(params, {"W": W.shape, "a": (net.width,)})
+    T = coefficients(net.activation, params, x, 2, precision=None)
+    return quadratic_term(T, x @ W.T, precision=None)
 
 
 def evaluator(
     net: Model, params: Any, delta: Any, x: Inputs, where: Where | None
 ) -> Callable[[Array], Array]:
-    """The outputs as a function of the signs, `(m,)` or `(n, m)`; the products are done once."""
+    """The outputs as a function of the signs, `(m,)` or `(n, m)`."""
     x = jnp.asarray(x)
     if isinstance(net, TwoLayer):
         return _two_layer_evaluator(net, params, delta, x)
     params, delta = matched(params, delta)
 
-    def together(signs: Array) -> Array:
+    def output(signs: Array, x: Array) -> Array:
         return net(eqx.apply_updates(params, flip(delta, signs, where=where)), x)
 
-    def one_each(signs: Array) -> Array:
-        def output(s: Array, row: Array) -> Array:
-            return net(eqx.apply_updates(params, flip(delta, s, where=where)), row[None])[0]
+    def outputs(signs: Array) -> Array:
+        if signs.ndim == 1:
+            return output(signs, x)
+        return jax.vmap(lambda s, row: output(s, row[None])[0])(signs, x)
 
-        return jax.vmap(output)(signs, x)
-
-    return lambda signs: together(signs) if signs.ndim == 1 else one_each(signs)
+    return outputs
 
 
 def _two_layer_evaluator(
@@ -178,7 +169,7 @@ def _two_layer_evaluator(
 
 
 def as_movement(net: TwoLayer, delta: Any) -> Float[Array, "m d"]:
-    """The movement of a two-layer network of which nothing but the hidden layer moves."""
+    """The movement of the hidden layer; raise if the output weights move too."""
     a = delta.a if isinstance(delta, TwoLayerParams) else None
     if a is not None and is_known(a) and bool(np.any(np.asarray(a) != 0)):
         raise ValueError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The risk averaged over random signs, as a stochastic loss with an unbiased gradient."""
+"""The risk averaged over random signs: a stochastic loss with an unbiased gradient."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +33,7 @@ class RandomizedRisk:
     $\sqrt m$, because each neuron's gradient is of order $m^{-1/2}$.
 
     Two risks are never equal, so build one and keep it: training again with the same object
-    compiles nothing. Inside of a compiled function one can be built from parameters that are
-    traced.
+    compiles nothing. A risk can be built inside a compiled function, from traced parameters.
 
     Source: BL-11 and BL-14, arXiv:1910.01619 section 3.
 
@@ -42,9 +41,9 @@ class RandomizedRisk:
         net: a `TwoLayer`, or any model `f(params, x)`.
         params: the origin, which stays fixed.
         loss: a name or a loss of `unlazy.losses`; called with output and label.
-        draws: draws a call; pairs, when they are antithetic.
+        draws: draws per call, or pairs of draws where they are antithetic.
         antithetic: whether to draw in pairs.
-        per_example: whether each sample gets signs of its own; also unbiased, with less noise from
+        per_example: whether each sample gets its own signs; also unbiased, with less noise from
             the signs, at the same cost for a `TwoLayer`.
         strength: $\lambda$, of the penalty.
         where: from `delta` to its hidden arrays, for models other than `TwoLayer`; see `flip`.
@@ -90,7 +89,7 @@ class RandomizedRisk:
 
     @entry
     def exact(self, delta: Any, batch: tuple[Any, Any]) -> Float[Array, ""]:
-        """The risk itself, over all 2^m signs; for at most 16 neurons."""
+        """The expectation over all 2^m signs, for at most 16 neurons."""
         width = units(delta, self.where)
         if width > _MOST_UNITS:
             raise ValueError(

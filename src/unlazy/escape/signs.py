@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random signs on the movements of the neurons: what cancels the lazy term and keeps the next."""
+"""Random signs on the movements of neurons, which cancel the lazy term and keep the next one."""
 
 import itertools
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
 from unlazy.nets import TwoLayerParams
 
-Where = Callable[[Any], Any]  # from a displacement to its leaf, or leaves, with one row a neuron
+Where = Callable[[Any], Any]  # from a displacement to its leaf or leaves with one row per neuron
 Signs = Float[Array | np.ndarray, " m"]
 
 
 @entry
 def random_signs(width: int, *, key: PRNGKeyArray) -> Float[Array, " {width}"]:
-    """Independent signs, +1 or -1 with equal chance, one for each neuron.
+    """Independent signs, +1 or -1 with equal probability, one per neuron.
 
-    The two copies of a neuron under a symmetric initialisation get signs of their own.
+    The two copies of a neuron under a symmetric initialisation get independent signs.
 
     Source: BL-7, arXiv:1910.01619 section 3.
 
@@ -38,7 +38,7 @@ def random_signs(width: int, *, key: PRNGKeyArray) -> Float[Array, " {width}"]:
 
 
 def all_signs(width: int) -> Float[np.ndarray, "t {width}"]:
-    """Every vector of signs; in the second half are the negatives of the first."""
+    """Every vector of signs; the second half holds the negatives of the first."""
     return np.array(list(itertools.product((1.0, -1.0), repeat=width)))
 
 
@@ -48,21 +48,17 @@ def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:
 
     $$w_r \mapsto s_r w_r$$
 
-    Twice is the identity. The linear Taylor term changes sign with $s_r$ and averages to zero, the
-    quadratic one does not see the signs. Nothing asks for the values to be signs: any multipliers
-    will do.
+    The linear Taylor term changes sign with $s_r$ and averages to zero; the quadratic term does not
+    depend on the signs. Any multipliers may take the place of signs.
 
     Source: BL-7, arXiv:1910.01619 section 3 ("W Sigma" there, whose columns are neurons).
 
     Args:
         delta: the displacement: an array whose rows are neurons, the parameters of a `TwoLayer`
             (its `W` is flipped, its `a` left alone), or any pytree with `where`.
-        signs: one a neuron.
+        signs: one per neuron.
         where: from `delta` to the array to flip, or a tuple of arrays that belong to the same
-            neurons (weights and biases), each with one row a neuron.
-
-    Raises:
-        ValueError: an array has not one row for each sign, or `where` is missing.
+            neurons (weights and biases), each with one row per neuron.
 
     Example:
         >>> print(flip(jnp.ones((2, 3)), jnp.array([1.0, -1.0])))
@@ -78,7 +74,7 @@ def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:
         )
 
     def flip_rows(leaf: Array | np.ndarray) -> Array:
-        # Of integers a multiple by one half would be all zeros: they take the dtype of the signs.
+        # Integers times one half would all be zero, so integers become floating first.
         leaf = jnp.asarray(leaf)
         dtype = leaf.dtype if eqx.is_inexact_array(leaf) else jnp.result_type(float)
         rows = jnp.asarray(signs, dtype).reshape(-1, *(1,) * (leaf.ndim - 1))
@@ -90,12 +86,12 @@ def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:
 
 
 def units(delta: Any, where: Where | None = None) -> int:
-    """How many neurons `delta` moves: the rows of its hidden arrays."""
+    """The number of neurons that `delta` moves."""
     return hidden_rows(delta, where).shape[0]
 
 
 def hidden_rows(delta: Any, where: Where | None = None) -> Float[Array, "m k"]:
-    """All that moves a neuron, one neuron a row: the hidden arrays side by side."""
+    """The hidden arrays side by side: all that moves a neuron, one neuron per row."""
     leaves = jax.tree.leaves(_chosen(delta, where)(delta))
     counts = sorted({jnp.shape(leaf)[0] if jnp.ndim(leaf) else 0 for leaf in leaves})
     if len(counts) != 1 or counts[0] == 0:

@@ -15,7 +15,7 @@ from unlazy.activations.base import Activation
 from unlazy.core.checks import is_known
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.kernels.moments import PairMoments, Row, RowMoments
-from unlazy.special import HermiteSeries, hermite_series
+from unlazy.special.hermite_polynomials import HermiteSeries, hermite_series
 
 _UNROLLED = 16  # terms a turn of the loop: the blocks are read and written that much less often
 _DEGREES = tuple(_UNROLLED * 2**k - 2 for k in range(6))  # 14 to 510; two slots hold the tail

@@ -27,17 +27,13 @@ def krawtchouk(d: int, degree: int, *, normalized: bool = False) -> Float64[np.n
 
     Source: RN-24, arXiv:1905.10337.
 
+    The values at j = 0, .., d are summed in exact integers and rounded once.
+
     Args:
         d: dimension.
         degree: k, from 0 to d.
         normalized: divide by $K_k(0) = \binom dk$, which keeps the values within [-1, 1] where
             they would overflow.
-
-    Returns:
-        The values at j = 0, .., d, summed in exact integers and rounded once.
-
-    Raises:
-        ValueError: `d` is below 1, or `degree` not between 0 and `d`.
 
     Example:
         >>> print(krawtchouk(4, 2))
@@ -66,16 +62,11 @@ def walsh_hadamard(
     $$\hat f(S) = 2^{-d} \sum_{x \in \{\pm1\}^d} f(x)\, \chi_S(x), \qquad
     f = \sum_S \hat f(S)\, \chi_S$$
 
-    in $O(d\, 2^d)$ operations. Corners are in the order of `data.corners`, and a set in that of the
-    number whose bits it names: `special.subset_masks` gives those of one size.
+    in $O(d\, 2^d)$ operations. Rows are in the order of `data.corners`, one per corner, and further
+    axes are further functions. Coefficients are in the order of the number whose bits are the set;
+    `special.subset_masks` gives these numbers for the sets of one size.
 
     Source: RN-21, arXiv:1905.10337.
-
-    Args:
-        values: one row a corner, $2^d$ of them; any further axes are functions.
-
-    Raises:
-        ValueError: the number of rows is not a power of two.
 
     Example:
         >>> x = np.array([1.0, -1.0, 1.0, -1.0])  # the first coordinate
@@ -100,7 +91,7 @@ def walsh_hadamard(
 
 @entry
 def subset_masks(d: int, size: int) -> Int[np.ndarray, " s"]:
-    """The numbers whose bits are the subsets of a size of d coordinates, in order of `subsets`.
+    """The subsets of one size of d coordinates as numbers whose bits they are, as in `subsets`.
 
     Example:
         >>> print(subset_masks(3, 2))
@@ -111,7 +102,7 @@ def subset_masks(d: int, size: int) -> Int[np.ndarray, " s"]:
 
 @entry
 def subsets(d: int, size: int) -> Int[np.ndarray, "s k"]:
-    """All subsets of a size of d coordinates, one a row, in lexicographic order.
+    """All subsets of one size of d coordinates, one per row, in lexicographic order.
 
     Example:
         >>> print(subsets(3, 2).tolist())
@@ -119,7 +110,7 @@ def subsets(d: int, size: int) -> Int[np.ndarray, "s k"]:
     """
     check_count(d, "d")
     check_count(size, "size", least=0)
-    # There are at least (d / size)^size subsets: more than may be counted is not counted.
+    # There are at least (d / size)^size subsets; beyond the limit they are not even counted.
     k = min(size, d - size)
     too_many = k > 0 and k * math.log2(d / k) > _MOST_BITS
     count = 0 if size > d or too_many else math.comb(d, size)

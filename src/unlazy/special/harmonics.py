@@ -1,33 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spherical harmonics through their zonal ones: Gegenbauer polynomials of dimension d."""
+"""Spherical harmonics, their zonal (Gegenbauer) polynomials, and expansions in those."""
 
 import math
+from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.core.checks import MOST_TERMS, check_count
+from unlazy.core.checks import (
+    MOST_IN_TABLE,
+    MOST_TERMS,
+    check_count,
+    check_finite,
+    check_positive,
+)
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
+from unlazy.special.quadrature import zonal_rule
 
 
 @entry
 def harmonic_dimension(d: int, k: int) -> int:
-    r"""How many spherical harmonics of degree `k` there are on the sphere in `d` dimensions.
+    r"""The number of spherical harmonics of degree `k` on the unit sphere of $\mathbb R^d$, d >= 2.
 
-    $$N(d, k) = \binom{d+k-1}{k} - \binom{d+k-3}{k-2}, \qquad
-    \sum_{l \le k} N(d, l) = \binom{d+k-1}{k} + \binom{d+k-2}{k-1}$$
+    $$N(d, k) = \binom{d+k-1}{k} - \binom{d+k-3}{k-2}$$
 
     Source: NB-9, arXiv:2206.03688; the $N(d, k)$ of BL-35, arXiv:1910.01619.
-
-    Args:
-        d: dimension of the space, at least 2; the sphere itself has dimension d - 1.
-        k: degree.
-
-    Returns:
-        The exact integer.
-
-    Raises:
-        ValueError: `d` is below 2 or `k` negative.
 
     Example:
         >>> [harmonic_dimension(30, k) for k in range(5)]
@@ -40,14 +39,11 @@ def harmonic_dimension(d: int, k: int) -> int:
 
 @entry
 def harmonic_count(d: int, k: int) -> int:
-    r"""How many spherical harmonics of degree at most `k` there are in `d` dimensions.
+    r"""The number of spherical harmonics of degree at most `k` in `d` dimensions.
 
     $$n_k = \sum_{l \le k} N(d, l) = \binom{d+k-1}{k} + \binom{d+k-2}{k-1}$$
 
     Source: NB-9, arXiv:2206.03688.
-
-    Raises:
-        ValueError: `d` is below 2 or `k` negative.
 
     Example:
         >>> harmonic_count(30, 1), harmonic_count(30, 2), harmonic_count(100, 2)
@@ -72,16 +68,7 @@ def gegenbauer(
 
     Source: BL-35, arXiv:1910.01619; NB-10, arXiv:2206.03688.
 
-    Args:
-        t: where to evaluate them; between -1 and 1 the recurrence is stable.
-        d: dimension of the space, at least 2.
-        degree: the highest.
-
-    Returns:
-        The values in float64, the degree on a new first axis.
-
-    Raises:
-        ValueError: `d` is below 2 or `degree` negative.
+    The recurrence is stable for t in [-1, 1]. The degree is on a new first axis of the result.
 
     Example:
         >>> print(gegenbauer(np.array([0.0, 1.0]), d=3, degree=2))
@@ -104,20 +91,11 @@ def gegenbauer_power(d: int, power: int) -> Float64[np.ndarray, " q"]:
 
     $$t^p = \sum_{k \le p} b_k P_k(t), \qquad b_k = N(d, k)\, \mathbb E[t^p P_k(t)]$$
 
-    None is negative, and they sum to one. From $(2k+d-2)\, t P_k = (k+d-2) P_{k+1} + k P_{k-1}$,
-    `power` times: only positive numbers are added, so every digit is right.
+    None of the `power + 1` coefficients is negative, and they sum to one; every other one is zero.
+    They come from $(2k+d-2)\, t P_k = (k+d-2) P_{k+1} + k P_{k-1}$, applied `power` times: only
+    positive numbers are added, so every digit is right.
 
     Source: BL-35 ($b_k$), arXiv:1910.01619; NB-40 ($q_l$), arXiv:2206.03688.
-
-    Args:
-        d: dimension of the space, at least 2.
-        power: p.
-
-    Returns:
-        The `power + 1` coefficients, every other one zero.
-
-    Raises:
-        ValueError: `d` is below 2 or `power` negative.
 
     Example:
         >>> print(gegenbauer_power(5, 2))  # t^2 = 1/5 + (4/5) P_2
@@ -135,3 +113,37 @@ def gegenbauer_power(d: int, power: int) -> Float64[np.ndarray, " q"]:
         after[:-1] += k / (2 * k + d - 2) * b[1:]
         b = after
     return b
+
+
+@entry
+def funk_hecke(
+    function: Callable[[Array], Array], d: int, degree: int, *, scale: int | float = 1.0
+) -> Float64[np.ndarray, " q"]:
+    r"""The Funk-Hecke eigenvalues of a function of one coordinate, up to `degree`.
+
+    $$c_k = \mathbb E[g(r t)\, P_k(t)], \qquad
+    \mathbb E_w[P_k(\beta^\top w)\, g(r\, w^\top x)] = c_k P_k(\beta^\top x)$$
+
+    for w uniform on the unit sphere and unit vectors $\beta$, x. Then
+    $g(r t) = \sum_k N(d, k)\, c_k P_k(t)$.
+
+    Source: BL-35 ($\mu_k$, r = 1), arXiv:1910.01619; NB-10 ($c_l$, $r = \sqrt d$),
+    arXiv:2206.03688.
+
+    Args:
+        function: g, applied entry by entry to a float64 JAX array; it may have a kink at 0.
+        d: dimension of the space, at least 2.
+        degree: the highest.
+        scale: r.
+
+    Example:
+        >>> print(funk_hecke(lambda t: jnp.maximum(t, 0), d=5, degree=2).round(6))
+        [0.1875  0.1     0.03125]
+    """
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
+    check_positive(scale, "scale")
+    rule = zonal_rule(d, degree)
+    with float64():
+        values = np.asarray(function(jnp.asarray(float(scale) * rule.nodes, jnp.float64)))
+    check_finite(values, "function")
+    return gegenbauer(rule.nodes, d, degree) @ (rule.weights * values)

@@ -17,12 +17,12 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.good_directions.twins import Fold, are_twins
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.special import gegenbauer, gegenbauer_coefficients
+from unlazy.special import funk_hecke, gegenbauer, harmonic_dimension
 
-_ENTRIES = 2**21  # pairs of neurons at a time: 16 MB an array
+_ENTRIES = 2**21  # pairs of neurons at a time: 16 MB per array
 _MOST_DEGREES = 80
 _NEGLIGIBLE = 1e-9  # of a coefficient: it enters squared
-_HIGHEST = jax.lax.Precision.HIGHEST
+_matmul = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 class SphereCovariance(eqx.Module):
@@ -33,9 +33,9 @@ class SphereCovariance(eqx.Module):
     \big[A I + B (u u^\top + v v^\top) + C (u v^\top + v u^\top)\big]$$
 
     with u, v the directions of the two neurons and A, B, C functions of $u^\top v$, held as
-    Chebyshev series. Acts on the differences of twins over $\sqrt2$ (on all neurons where there are
-    no twins), where all of $\Sigma$'s nonzero eigenvalues are. Pairs are taken in blocks and never
-    held all at once.
+    Chebyshev series. The coordinates are the differences of twins over $\sqrt2$ (all neurons where
+    there are no twins), which carry every nonzero eigenvalue of $\Sigma$. Pairs are computed in
+    blocks and never held all at once.
 
     Source: NB-12 and NB-13, arXiv:2206.03688.
     """
@@ -51,8 +51,8 @@ class SphereCovariance(eqx.Module):
     def energy(self, W: Float[Array | np.ndarray, "m d"]) -> Float[Array, ""]:
         r"""The mean square of the linear term over the sphere, $\mathbb E f_L(x; W)^2$.
 
-        It and its gradient are computed in float64 and returned in the dtype of `W`: in the sum
-        over all pairs much cancels.
+        The value and its gradient are computed in float64 and returned in the dtype of `W`: in the
+        sum over all pairs much cancels.
         """
         W = jnp.asarray(W)
         return _energy(self, W if jnp.issubdtype(W.dtype, jnp.floating) else W.astype(float))
@@ -64,7 +64,7 @@ class SphereCovariance(eqx.Module):
 
     @entry
     def coordinates(self, W: Float[Array, "m d"]) -> Float[Array, "h d"]:
-        """What of a movement counts, isometrically."""
+        """The coordinates of a movement: an isometry on what the linear term sees."""
         h, d = self.units.shape
         if W.shape != (h * self.folding.copies, d):
             raise ValueError(
@@ -75,7 +75,7 @@ class SphereCovariance(eqx.Module):
 
     @entry
     def movement(self, u: Float[Array, "h d"]) -> Float[Array, "m d"]:
-        """The movement with these coordinates and nothing else: the transpose of the former."""
+        """The smallest movement with these coordinates: the transpose of `coordinates`."""
         return self.folding.unfold(u / math.sqrt(self.folding.copies))
 
     @entry
@@ -93,7 +93,7 @@ class SphereCovariance(eqx.Module):
         return jnp.moveaxis(parts, 1, 0).reshape(len(u), count * size, d)[:, :h]
 
     def dense(self) -> Float64[Array, "p p"]:
-        """The whole matrix in these coordinates, p = h d, a neuron's d entries side by side."""
+        """The whole matrix in these coordinates, p = h d, with a neuron's d entries in a row."""
         with float64():
             return _dense(self)
 
@@ -128,19 +128,15 @@ def sphere_covariance(
     $$Q_\pm = \frac{G_{20} \pm G_{11}}{1 \pm \rho}, \quad A = \frac{d G_{00} - Q_+ - Q_-}{d - 2},
     \quad B \pm C = \frac{Q_\pm - A}{1 \pm \rho}$$
 
-    which is NB-12 rearranged so that no quotient is worse than 0/0 at $\rho = \pm 1$; between
-    Chebyshev points these are polynomials, and no limit need be taken.
+    which is NB-12 rearranged so that no quotient is worse than 0/0 at $\rho = \pm 1$. All are
+    polynomials, evaluated at Chebyshev points inside, so that no limit need be taken.
 
     Source: NB-12, arXiv:2206.03688.
 
     Args:
-        net: a two-layer network with a smooth activation.
+        net: a two-layer network with a smooth activation and at least 3 inputs.
         params: with hidden weights of one norm, as init="sphere" draws them.
         radius: of the sphere of inputs; the root of d when None.
-
-    Raises:
-        ValueError: the weights have different norms, d is below 3, or the activation is not smooth
-            enough for its expansion to end.
 
     Example:
         >>> import jax, unlazy as ul
@@ -173,12 +169,10 @@ def sphere_covariance(
 
 def _profile(sigma: Activation, d: int, scale: float) -> tuple[tuple[float, ...], ...]:
     """Chebyshev coefficients of A, B and C for inputs of norm 1."""
-    c = np.stack(
-        [
-            gegenbauer_coefficients(_Weighted(sigma, j, scale), d, _MOST_DEGREES, 1, scale=scale)
-            for j in range(3)
-        ]
-    )
+    slope, degrees = sigma.derivative(1), range(_MOST_DEGREES + 1)
+    weighted = [lambda z, j=j: slope(z) * (z / scale) ** j for j in range(3)]
+    c = np.stack([funk_hecke(f, d, _MOST_DEGREES, scale=scale) for f in weighted])
+    c = c * np.sqrt([float(harmonic_dimension(d, l)) for l in degrees])
     large = np.flatnonzero(np.abs(c[0]) > _NEGLIGIBLE * np.linalg.norm(c[0]))
     degree = int(large[-1]) + 2  # the factors z^j mix in the neighbours
     if degree > _MOST_DEGREES - 4:
@@ -231,18 +225,6 @@ def _inner(W: Float[Array, "m d"], V: Float[Array, "m d"]) -> Float[Array, ""]:
         return jnp.sum(W.astype(jnp.float64) * V.astype(jnp.float64)).astype(W.dtype)
 
 
-class _Weighted(eqx.Module):
-    """An activation whose slope is multiplied by a power of the coordinate."""
-
-    sigma: Activation
-    power: int
-    scale: float
-
-    def derivative(self, k: int):
-        slope = self.sigma.derivative(k)
-        return lambda z: slope(z) * (z / self.scale) ** self.power
-
-
 def _clenshaw(series: tuple[tuple[float, ...], ...], t: Float[Array, "b h"]) -> list[Array]:
     """Each Chebyshev series at `t`: a chain of elementwise operations, which fuses."""
     results = []
@@ -265,7 +247,3 @@ def _dense(covariance: SphereCovariance) -> Float64[Array, "p p"]:
     mixed = jnp.einsum("rq,ri,qj->riqj", C, u, u) + jnp.einsum("rq,qi,rj->riqj", C, u, u)
     same = A[:, None, :, None] * jnp.eye(d)[None, :, None, :]
     return (same + own + mixed).reshape(h * d, h * d)
-
-
-def _matmul(A, B):
-    return jnp.matmul(A, B, precision=_HIGHEST)

@@ -2,7 +2,7 @@
 """Good and harmful directions of a two-layer network, and the regularisers made of them."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -19,7 +19,6 @@ from unlazy.escape.good_directions.projectors import (
     Projector,
     SampleProjector,
     SphereProjector,
-    decompose_sample,
     decompose_sphere,
     leading,
 )
@@ -27,18 +26,18 @@ from unlazy.escape.good_directions.spectra import SpectralBlocks, spectral_block
 from unlazy.escape.good_directions.twins import Fold, are_twins
 from unlazy.escape.penalty import regularizer
 from unlazy.kernels import taylor_kernel
+from unlazy.linalg import eigh
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.checking import check_owner, check_rows
 from unlazy.special import generic_shift, harmonic_count
 
 Covariance = Literal["data", "unlabelled", "exact"]
-_COVARIANCES = ("data", "unlabelled", "exact")
 Inputs = Float[Array | np.ndarray, "n d"]
 Movement = Float[Array | np.ndarray, "m d"]
 
 
 class Directions(eqx.Module):
-    r"""Parameter space cut in two by the spectrum of the tangent features at the start.
+    r"""The leading directions of the tangent features at the start, and all others.
 
     `low` projects a movement on the `rank` leading directions, in which the linear term learns,
     `high` on the rest, in which it memorises. With $P_{\le k}$, $P_{>k}$ these projectors,
@@ -46,11 +45,10 @@ class Directions(eqx.Module):
     $$R_1 = \mathbb E f_L(x; P_{>k} W)^2, \qquad R_2 = \mathbb E f_L(x; P_{\le k} W)^2, \qquad
     R_3 = \frac1n \sum_i f_L(x_i; P_{>k} W)^2, \qquad R_4 = \|W\|_{2,4}^8.$$
 
-    Which covariance the projectors are of, and what the expectation in R1 and R2 is over, is said
-    by `covariance`: "data", the points x themselves (then R1 = R3); "unlabelled", other points;
-    "exact", the uniform law on the sphere. R3 is always over x, and differs with the projector. All
-    are functions of the movement that JAX compiles and differentiates, in the dtype of the
-    movement; the eigenvectors are computed in float64.
+    `covariance` names the distribution of the projectors and of the expectations in R1 and R2:
+    "data", the points x themselves (then R1 = R3); "unlabelled", other points; "exact", the uniform
+    distribution on the sphere. R3 is always over x. All are functions of the movement that JAX
+    compiles and differentiates, in its dtype; the eigenvectors are computed in float64.
 
     Source: NB-14 and NB-15, arXiv:2206.03688.
     """
@@ -87,12 +85,12 @@ class Directions(eqx.Module):
 
     @entry
     def r1(self, W: Movement) -> Float[Array, ""]:
-        """R1, the energy of the high part under the law that `covariance` names."""
+        """R1, the energy of the high part under the distribution that `covariance` names."""
         return self.projector.energies(self.term.as_movement(W)).high
 
     @entry
     def r2(self, W: Movement) -> Float[Array, ""]:
-        """R2, the energy of the low part under that law."""
+        """R2, the energy of the low part under the distribution that `covariance` names."""
         return self.projector.energies(self.term.as_movement(W)).low
 
     @entry
@@ -119,7 +117,7 @@ class Directions(eqx.Module):
         covariance, edge = self.projector.covariance, blocks.edges[-1]
         if len(self.spectrum) == covariance.units.size:
             return blocks
-        # Of a large covariance the leading eigenvalues alone are known, and the sum of all.
+        # Of a large covariance only the leading eigenvalues and the sum of all are known.
         rest = covariance.trace() - float(np.sum(self.spectrum[:edge]))
         return dataclasses.replace(blocks, tail=rest / (covariance.units.size - edge))
 
@@ -140,31 +138,31 @@ def directions(
     covariance: Covariance = "data",
     unlabelled: Float[Array | np.ndarray, "q d"] | None = None,
 ) -> Directions:
-    r"""Which movements of the hidden layer learn, and which overfit.
+    r"""The directions in which the hidden layer learns, and those in which it overfits.
 
     The first $n_k$ eigenvectors of the covariance of the tangent features carry polynomials of
-    degree at most k; what a movement has in the others, the linear term uses to memorise. Penalise
-    `r3` and the linear term learns the low-degree part alone, which leaves the rest to the
-    quadratic term. Costs $O(n^2(m + d) + n^3)$; the features, n by m d, are never formed.
+    degree at most k; in all other directions the linear term memorises. With a penalty on `r3` the
+    linear term learns the low-degree part alone and leaves the rest to the quadratic term. The cost
+    is $O(n^2(m + d) + n^3)$; the features, n by m d, are never formed.
 
     Source: NB-6 to NB-15, arXiv:2206.03688.
 
     Args:
         net: a two-layer network.
         params: where it starts. Twins, as paired inits have them, halve the work.
-        x: training inputs, one a row; for "exact" on a sphere.
+        x: training inputs, one per row; for "exact" on a sphere.
         degree: k, which makes the rank $n_k$ (`special.harmonic_count`): meaningful for inputs
             uniform on a sphere.
-        rank: how many leading directions, instead of `degree`, for inputs of any law. With neither,
-            the largest gap of the spectrum decides.
-        covariance: whose eigenvectors. "data": of x, what the paper's Figure 1 uses. "unlabelled":
-            of other points. "exact": of the uniform law on the sphere of the inputs.
+        rank: number of leading directions, instead of `degree`, for inputs of any distribution.
+            With neither, the largest gap of the spectrum decides.
+        covariance: whose eigenvectors. "data": of x, as in the paper's Figure 1. "unlabelled": of
+            other points. "exact": of the uniform distribution on the sphere of the inputs.
         unlabelled: these other points; twenty times the rank is a good number.
 
     Raises:
-        ValueError: `degree` is negative; there are no more points than directions, where R3 would
-            be identically zero; at the activation's shift the features do not see a degree up to
-            k; inputs or weights are off the sphere for "exact"; shapes do not fit.
+        ValueError: there are no more points than directions, where R3 would be identically zero; at
+            the activation's shift the features do not see a degree up to k; inputs or weights are
+            off the sphere for "exact"; shapes do not fit.
 
     Example:
         >>> import unlazy as ul
@@ -178,48 +176,39 @@ def directions(
     """
     _check(net, params, x, covariance, unlabelled)
     rank = _rank(net, params, x, degree, rank)
-    sample = x if unlabelled is None else unlabelled
-    name = "x" if unlabelled is None else "unlabelled"
-    if covariance != "exact":
-        _check_points(1 if rank is None else rank, len(sample), name)
     folding = Fold(are_twins(params))
     term = LinearTerm.at(net, params, x, folding)
     if covariance == "exact":
         return _exact(net, params, term, rank, degree)
-    found = decompose_sample(net, params, sample)
-    spectrum = found.values / len(sample)
-    if rank is None:
-        rank = spectral_gap(spectrum)
-    squares, U = leading(found, rank)
-    own = term if unlabelled is None else LinearTerm.at(net, params, unlabelled, folding)
-    projector = SampleProjector(own, np.asarray(U), squares)
-    carry = _carry(net, params, x, unlabelled, projector)
+    name, sample = ("x", x) if unlabelled is None else ("unlabelled", unlabelled)
+    _check_points(1 if rank is None else rank, len(sample), name)
+    eigen = eigh(taylor_kernel(net, params, sample, order=1))
+    squares = np.maximum(eigen.values, 0.0)
+    spectrum = squares / len(sample)
+    rank = spectral_gap(spectrum) if rank is None else rank
+    U, squares = leading(squares, eigen.vectors, rank), squares[:rank]
+    own, carry = term, U  # K U / s^2 is U on the sample itself
+    if unlabelled is not None:
+        own = LinearTerm.at(net, params, unlabelled, folding)
+        carry = np.asarray(taylor_kernel(net, params, x, unlabelled, order=1)) @ (U / squares)
+    projector = SampleProjector(own, U, squares)
     return Directions(term, projector, carry, spectrum, net, params, covariance, rank, degree)
 
 
-def _carry(net, params, x, unlabelled, projector: SampleProjector) -> Float64[np.ndarray, "n r"]:
-    if unlabelled is None:
-        return projector.U  # K U / s^2 is U on the sample itself
-    K = np.asarray(taylor_kernel(net, params, x, unlabelled, order=1))
-    return K @ (projector.U / projector.squares)
-
-
 def _exact(net, params, term: LinearTerm, rank: int | None, degree: int | None) -> Directions:
-    radius = _radius(term.x, "x")
+    radius = _radius(term.x)
     covariance = sphere_covariance(net, params, radius=radius)
-    found = decompose_sphere(covariance, rank)
-    if rank is None:
-        rank = spectral_gap(found.values)
-    _check_points(rank, len(found.values), "params")
-    values, V = leading(found, rank)
+    values, vectors = decompose_sphere(covariance, rank)
+    rank = spectral_gap(values) if rank is None else rank
+    _check_points(rank, len(values), "params")
+    V = leading(values, vectors, rank)
     with float64():
         wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
         values_at = LinearTerm.at(net, wide, term.x, term.folding)
         shaped = jnp.asarray(V).T.reshape(rank, *covariance.units.shape)
-        carry = jax.lax.map(lambda u: values_at(covariance.movement(u)), shaped)
-        carry = np.asarray(carry).T
-    projector = SphereProjector(covariance, np.asarray(V), values)
-    return Directions(term, projector, carry, found.values, net, params, "exact", rank, degree)
+        carry = np.asarray(jax.lax.map(lambda u: values_at(covariance.movement(u)), shaped)).T
+    projector = SphereProjector(covariance, V, values[:rank])
+    return Directions(term, projector, carry, values, net, params, "exact", rank, degree)
 
 
 def _rank(net, params, x, degree: int | None, rank: int | None) -> int | None:
@@ -239,7 +228,7 @@ def _rank(net, params, x, degree: int | None, rank: int | None) -> int | None:
 
 
 def _check_shift(net: TwoLayer, params: TwoLayerParams, x: Inputs, degree: int) -> None:
-    """Raise where a coefficient vanishes without which the first n_k directions are others."""
+    """Raise if a coefficient vanishes that the first n_k directions need."""
     radius = np.mean(np.linalg.norm(np.asarray(x, np.float64), axis=1))
     size = np.mean(np.linalg.norm(np.asarray(params.W, np.float64), axis=1))
     report = generic_shift(
@@ -258,7 +247,7 @@ def _check_shift(net: TwoLayer, params: TwoLayerParams, x: Inputs, degree: int) 
 
 
 def _check(net, params, x, covariance: str, unlabelled: Any) -> None:
-    check_name(covariance, _COVARIANCES, "covariance")
+    check_name(covariance, get_args(Covariance), "covariance")
     check_owner(params, {"W": (net.width, net.inputs), "a": (net.width,)})
     check_finite(params.W, "params.W")
     check_finite(params.a, "params.a")
@@ -274,8 +263,8 @@ def _check(net, params, x, covariance: str, unlabelled: Any) -> None:
         )
 
 
-def _check_points(rank: int | None, count: int, name: str) -> None:
-    if rank is None or count > rank:
+def _check_points(rank: int, count: int, name: str) -> None:
+    if count > rank:
         return
     what = "parameters" if name == "params" else "rows"
     raise ValueError(
@@ -285,11 +274,11 @@ def _check_points(rank: int | None, count: int, name: str) -> None:
     )
 
 
-def _radius(x: Inputs, name: str) -> float:
+def _radius(x: Inputs) -> float:
     norms = np.linalg.norm(np.asarray(x, np.float64), axis=1)
     if norms.max() - norms.min() > 1e-4 * norms.max():
         raise ValueError(
-            f"`{name}` must lie on a sphere for the exact covariance, got norms from "
+            "`x` must lie on a sphere for the exact covariance, got norms from "
             f"{norms.min():.4g} to {norms.max():.4g}. Use covariance='data' or 'unlabelled'."
         )
     return float(norms.mean())

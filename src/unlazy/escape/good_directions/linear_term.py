@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from unlazy.core.entries import entry
 from unlazy.escape.good_directions.twins import Fold
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.expansion import coefficients, linear_term
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -21,8 +22,8 @@ class LinearTerm(eqx.Module):
 
     $$f_L(x; W) = \frac{1}{\sqrt m} \sum_r a_r \sigma'(w_{0,r}^\top x)\, w_r^\top x$$
 
-    Twins count once. Differentiating it takes one product of the size of its own, which is the
-    gradient written out by hand, so that there is nothing to gain by a rule of our own.
+    Twins are counted once. JAX differentiates it by one product of its own size, which is the
+    gradient written out by hand.
 
     Source: NB-2 and NB-4, arXiv:2206.03688.
     """
@@ -36,20 +37,17 @@ class LinearTerm(eqx.Module):
     @entry
     def at(cls, net: TwoLayer, params: TwoLayerParams, x, folding: Fold) -> "LinearTerm":
         """The linear term around `params` at the rows of `x`, in the dtype of `params`."""
-        dtype = jax.dtypes.canonicalize_dtype(
-            params.W.dtype
-        )  # float32 for float64 parameters with x64 off
+        dtype = jax.dtypes.canonicalize_dtype(params.W.dtype)  # with x64 off, float32 for float64
         half = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), folding.distinct(params))
         x = jnp.asarray(x).astype(dtype)
-        Z0 = jnp.matmul(x, half.W.T, precision=_HIGHEST)
-        return cls(x, half.a[None, :] * net.activation.derivative(1)(Z0), folding, net.width)
+        return cls(x, coefficients(net.activation, half, x, 1), folding, net.width)
 
     @entry
     def __call__(self, W: Float[Array | np.ndarray, "m d"]) -> Float[Array, " n"]:
         """Its values at the points."""
         D = self.folding.fold(self.as_movement(W))
         Z = jnp.matmul(self.x.astype(D.dtype), D.T, precision=_HIGHEST)
-        return jnp.sum(self.slopes.astype(D.dtype) * Z, axis=1) / math.sqrt(self.width)
+        return linear_term(self.slopes.astype(D.dtype), Z, width=self.width)
 
     @entry
     def transpose(self, c: Float[Array, " n"]) -> Float[Array, "m d"]:
@@ -60,7 +58,7 @@ class LinearTerm(eqx.Module):
 
     @entry
     def as_movement(self, W: Float[Array | np.ndarray, "m d"]) -> Float[Array, "m d"]:
-        """The movement as a floating array, if it is one of this network."""
+        """The movement as a floating array; raise unless it has the shape of the hidden layer."""
         W, shape = jnp.asarray(W), (self.width, self.x.shape[1])
         if W.shape != shape:
             raise ValueError(

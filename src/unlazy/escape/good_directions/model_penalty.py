@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The penalty on harmful directions for any differentiable model."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -17,17 +18,17 @@ from unlazy.kernels import empirical_ntk_traced
 from unlazy.kernels.empirical.model import Apply, Model
 from unlazy.linalg import eigh
 
-_HIGHEST = jax.lax.Precision.HIGHEST
+_matmul = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 class DirectionPenalty(eqx.Module):
-    r"""What the linear part of a model's movement does outside of its leading directions.
+    r"""The mean square of a model's linear part outside its leading directions.
 
     $$R(\theta) = \frac1n \big\| (I - U_1 U_1^\top)\, f_L(X; \theta - \theta_0) \big\|_F^2, \qquad
     f_L(x; \delta) = \partial_\theta f(\theta_0, x)\, \delta,$$
 
     with $U_1$ the leading eigenvectors of the tangent kernel at the start, summed over the outputs.
-    One forward derivative a call; its gradient is one backward pass more.
+    A call costs one forward derivative, its gradient one more backward pass.
 
     Source: NB-15 (R3) and NB section 9, item 2, arXiv:2206.03688.
     """
@@ -41,16 +42,15 @@ class DirectionPenalty(eqx.Module):
 
     @property
     def rank(self) -> int:
-        """How many leading directions are free of the penalty."""
+        """The number of leading directions that are free of the penalty."""
         return self.U.shape[1]
 
     @entry
     def __call__(self, params: PyTree, rows: Int[Array, " b"] | None = None) -> Float[Array, ""]:
         r"""The penalty at `params`, over all of x or estimated from a batch of its rows.
 
-        With a batch of distinct rows drawn uniformly, the estimate has the right mean, and so has
-        its gradient; being a difference, on one batch it may be negative. Choose more rows than
-        `rank`, or it is mostly noise.
+        On a batch of distinct rows drawn uniformly, the estimate and its gradient are unbiased;
+        being a difference, it may be negative. With fewer rows than `rank` it is mostly noise.
         """
         if rows is None:
             f = self.linear(params)
@@ -101,9 +101,9 @@ def direction_penalty(
 ) -> DirectionPenalty:
     r"""A penalty for any model that keeps its linear part from memorising.
 
-    Add `lam * penalty(params)` to a training loss. The linear part of the model's movement is left
-    free in its `rank` leading directions on x and held back in the others, where it would fit the
-    rest of the labels one by one; what is left to fit is fitted by what is not linear.
+    Add `lam * penalty(params)` to a training loss. The linear part of the model's movement stays
+    free in its `rank` leading directions on x and is held back in the others, where it would fit
+    labels one by one; the nonlinear part of the model fits the rest.
 
     Source: NB-15 (R3) and NB section 9, items 1 and 2, arXiv:2206.03688.
 
@@ -111,12 +111,9 @@ def direction_penalty(
         f: the model: `f(params, x)` of shape (n,) or (n, c), each row by itself.
         params: where training starts.
         x: training inputs, or some of them; no labels. Their kernel is n by n.
-        rank: how many leading directions to leave free; None for the largest gap of the spectrum.
+        rank: number of leading directions to leave free, below n; None for the largest gap of the
+            spectrum.
         trained: which parameters are trained, as for `nets.partition`.
-
-    Raises:
-        ValueError: `rank` is not below n, where the penalty would be identically 0, x has one row,
-            or `f` is no model of rows.
 
     Example:
         >>> import jax.random as jr
@@ -144,7 +141,3 @@ def direction_penalty(
     start, frozen = partition(params, trained)
     U = np.asarray(eigen.vectors)[:, :rank]
     return DirectionPenalty(Model(f, frozen), start, trained, x, U, spectrum)
-
-
-def _matmul(A, B):
-    return jnp.matmul(A, B, precision=_HIGHEST)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Projectors on the leading directions of the tangent features: of a sample, and of the sphere."""
 
-from typing import Any, NamedTuple
+import functools
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,17 +13,19 @@ from jaxtyping import Array, Float, Float64
 from unlazy.core.float64 import float64
 from unlazy.escape.good_directions.covariance import SphereCovariance
 from unlazy.escape.good_directions.linear_term import LinearTerm
-from unlazy.kernels import taylor_kernel
 from unlazy.linalg import eigh, top_eigen
-from unlazy.nets import TwoLayer, TwoLayerParams
 
 _DENSE = 2500  # directions up to which the covariance is decomposed as a whole
 _SPARE = 8  # more vectors than asked for, so that Lanczos sees past the last one
 _SINGULAR = 1e-12  # of the largest eigenvalue: below, a direction is rounding
+_matmul = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+
+Values = Float64[np.ndarray, " p"]
+Vectors = Float64[Array | np.ndarray, "q p"]
 
 
 class Energies(NamedTuple):
-    """Mean squares of the linear term of the two parts of a movement."""
+    """Mean squares of the linear term of the parts of a movement."""
 
     high: Float[Array, ""]
     low: Float[Array, ""]
@@ -48,12 +51,12 @@ class SampleProjector(eqx.Module):
         return _matmul(jnp.asarray(self.U, f.dtype).T, f)
 
     def movement(self, q: Float[Array, " r"]) -> Float[Array, "m d"]:
-        """The movement inside of the leading directions with these coordinates."""
+        """The movement within the leading directions that has these coordinates."""
         c = q / jnp.asarray(self.squares, q.dtype)
         return self.term.transpose(_matmul(jnp.asarray(self.U, q.dtype), c))
 
     def energies(self, W: Float[Array, "m d"]) -> Energies:
-        """Of the two parts of `W`, averaged over the N points."""
+        """Energies of the two parts of `W`, averaged over the N points."""
         f = self.term(W)
         U = jnp.asarray(self.U, f.dtype)
         inside = _matmul(U, _matmul(U.T, f))
@@ -77,12 +80,12 @@ class SphereProjector(eqx.Module):
         return _matmul(jnp.asarray(self.V, W.dtype).T, u.reshape(-1))
 
     def movement(self, q: Float[Array, " r"]) -> Float[Array, "m d"]:
-        """The movement inside of the leading directions with these coordinates."""
+        """The movement within the leading directions that has these coordinates."""
         u = _matmul(jnp.asarray(self.V, q.dtype), q)
         return self.covariance.movement(u.reshape(self.covariance.units.shape))
 
     def energies(self, W: Float[Array, "m d"]) -> Energies:
-        """Of the two parts of `W`, averaged over the sphere."""
+        """Energies of the two parts of `W`, averaged over the sphere."""
         q = self.coordinates(W)
         # The part outside by itself, not as a difference of two energies.
         high = self.covariance.energy(W - self.movement(q))
@@ -92,21 +95,8 @@ class SphereProjector(eqx.Module):
 Projector = SampleProjector | SphereProjector
 
 
-class Decomposition(NamedTuple):
-    """Eigenvalues of a covariance, largest first, with all or the leading eigenvectors."""
-
-    values: Float64[np.ndarray, " p"]
-    vectors: Float64[Array | np.ndarray, "q p"]
-
-
-def decompose_sample(net: TwoLayer, params: TwoLayerParams, x: Any) -> Decomposition:
-    """All eigenpairs of the kernel of the features at `x`."""
-    eigen = eigh(taylor_kernel(net, params, x, order=1))
-    return Decomposition(np.maximum(eigen.values, 0.0), eigen.vectors)
-
-
-def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decomposition:
-    """All eigenpairs of the covariance if it is small, else the leading ones."""
+def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> tuple[Values, Vectors]:
+    """All eigenpairs of the covariance, largest first, if it is small, else the leading ones."""
     h, d = covariance.units.shape
     if h * d > _DENSE and rank is None:
         raise ValueError(
@@ -115,7 +105,7 @@ def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decompos
         )
     if rank is None or h * d <= _DENSE:
         eigen = eigh(covariance.dense())
-        return Decomposition(np.maximum(eigen.values, 0.0), eigen.vectors)
+        return np.maximum(eigen.values, 0.0), eigen.vectors
     with float64():
         product = eqx.filter_jit(type(covariance).product)
 
@@ -126,24 +116,15 @@ def decompose_sphere(covariance: SphereCovariance, rank: int | None) -> Decompos
         # The draw is fixed: two runs agree.
         start = np.random.default_rng(0).standard_normal((h * d, rank + _SPARE))
         eigen = top_eigen(matmat, start, rank + 1, tolerance=1e-8)
-    return Decomposition(eigen.values, eigen.vectors)
+    return eigen.values, eigen.vectors
 
 
-def leading(found: Decomposition, rank: int) -> Decomposition:
-    """The first `rank` pairs, as NumPy arrays.
-
-    Raises:
-        ValueError: some of them are zero up to rounding.
-    """
-    values = found.values
+def leading(values: Values, vectors: Vectors, rank: int) -> Float64[np.ndarray, "q r"]:
+    """The first `rank` eigenvectors; raise if some eigenvalues are zero up to rounding."""
     if values[rank - 1] <= _SINGULAR * values[0]:
         known = int(np.sum(values > _SINGULAR * values[0]))
         raise ValueError(
             f"`rank` must be at most {known}, the number of directions in which the features vary "
             f"at all, got rank={rank}. Inputs repeat, or the network is too narrow."
         )
-    return Decomposition(values[:rank], np.asarray(found.vectors)[:, :rank])
-
-
-def _matmul(A, B):
-    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)
+    return np.asarray(vectors)[:, :rank]

@@ -18,9 +18,8 @@ class SpectralBlocks(eqx.Module):
     r"""The three blocks of a spectrum: informative, harmful, and free directions.
 
     `edges` are $n_k$ and $n_{2k}$, the numbers of harmonics of degree at most k and 2k, as far as
-    the spectrum reaches: the block between them is that of the degrees k + 1 to 2k. `gaps` are the
-    ratios of the eigenvalues on the two sides of each edge; `found` the positions of the largest
-    gaps, as many, that the eigenvalues themselves show.
+    the spectrum reaches. `gaps` are the ratios of the eigenvalues on the two sides of each edge,
+    and `found` the positions of equally many largest gaps in the spectrum itself.
     """
 
     edges: tuple[int, ...]
@@ -30,7 +29,7 @@ class SpectralBlocks(eqx.Module):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many eigenvalues lie between the edges."""
+        """The numbers of eigenvalues between the edges."""
         return tuple(np.diff((0, *self.edges)).tolist())
 
 
@@ -43,15 +42,12 @@ def spectral_blocks(
     Source: NB-9 and NB-33, arXiv:2206.03688.
 
     Args:
-        eigenvalues: of the covariance, largest first.
+        eigenvalues: of the covariance, largest first, more than $n_k$ of them.
         d: dimension of the inputs.
         degree: k. With k = 0 the block between the edges is empty, and there is one edge.
-        parameters: over how many directions the tail is averaged, less the last edge; all that
-            `eigenvalues` has when None. Pass m d to count the null space of the twins, as NB-33.
-
-    Raises:
-        ValueError: `degree` is negative, there are no more eigenvalues than $n_k$, or `parameters`
-            is below their number.
+        parameters: number of directions in all, over which the tail beyond the last edge is
+            averaged; that of the eigenvalues when None. Pass m d to count the null space of the
+            twins, as NB-33.
 
     Example:
         >>> blocks = spectral_blocks(np.array([9.0, 3.0, 3.0, 3.0, 1.0, 1e-4]), 3, 1)
@@ -77,17 +73,14 @@ def spectral_blocks(
 
 @entry
 def spectral_gap(eigenvalues: Float[np.ndarray, " p"]) -> int:
-    r"""After how many eigenvalues the largest gap is, in ratio.
+    r"""The number of eigenvalues before the largest gap, in ratio.
 
     $$\arg\max_{j \le p/2} \lambda_j / \lambda_{j+1}$$
 
-    among eigenvalues above 1e-10 of the largest. Past the first half of a spectrum of p points the
-    sample has too little to say.
+    among eigenvalues above 1e-10 of the largest. The second half of the spectrum of a sample is too
+    noisy to count.
 
     Source: NB section 9, item 1.
-
-    Raises:
-        ValueError: there are fewer than two eigenvalues, or one is not finite.
 
     Example:
         >>> spectral_gap(np.array([5.0, 4.0, 0.3, 0.2, 0.1]))
@@ -112,13 +105,10 @@ def limit_eigenvalues(
     $$\lambda_i = \frac{d}{N_i} \Big[ c_{i-1}^2 N_{i-1} \frac{i+d-3}{2i+d-4}
     + c_{i+1}^2 N_{i+1} \frac{i+1}{2i+d} \Big]$$
 
-    with $c_l$ of $\sigma'$, for inputs uniform on the sphere of radius $\sqrt d$ and unit weights;
-    each has multiplicity $N_i$ (`special.harmonic_dimension`).
+    with $c_l$ of $\sigma'$, for inputs uniform on the sphere of radius $\sqrt d$ in $d \ge 3$
+    dimensions and unit weights; each has multiplicity $N_i$ (`special.harmonic_dimension`).
 
     Source: NB-11, arXiv:2206.03688.
-
-    Raises:
-        ValueError: `d` is below 3 or `degree` negative.
 
     Example:
         >>> import unlazy as ul

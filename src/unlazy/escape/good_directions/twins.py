@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin neurons: what two copies of opposite sign make of a movement."""
+"""Twin neurons: two copies of opposite sign, and the movements that they see."""
 
 import math
 from typing import NamedTuple
@@ -16,7 +16,7 @@ Movement = Float[Array | np.ndarray, "m d"]
 
 
 class TwinCoordinates(NamedTuple):
-    """Half the difference and half the sum of twins' movements, each times the root of two."""
+    """Differences `u` and sums `v` of the movements of twins, each over the root of two."""
 
     u: Float[Array, "h d"]
     v: Float[Array, "h d"]
@@ -33,7 +33,7 @@ def twin_coordinates(params: TwoLayerParams, W: Movement) -> TwinCoordinates:
 
     $$u_r = (w_r - w_{r+m/2})/\sqrt2, \qquad v_r = (w_r + w_{r+m/2})/\sqrt2$$
 
-    an orthogonal change of variables. For twins with output weights +1 and -1,
+    is an orthogonal change of variables. For twins with output weights +1 and -1,
 
     $$f_L = \sqrt{2/m} \sum_{r \le m/2} \sigma'(w_{0,r}^\top x)\, u_r^\top x, \qquad
     f_Q = \frac{1}{\sqrt m} \sum_{r \le m/2} \sigma''(w_{0,r}^\top x) (u_r^\top x)(v_r^\top x):$$
@@ -41,13 +41,6 @@ def twin_coordinates(params: TwoLayerParams, W: Movement) -> TwinCoordinates:
     the linear term ignores v, and the quadratic one is bilinear.
 
     Source: NB-5, arXiv:2206.03688.
-
-    Args:
-        params: where the movement starts, with twins.
-        W: the movement of the hidden layer.
-
-    Raises:
-        ValueError: `params` have no twins.
 
     Example:
         >>> import jax
@@ -70,7 +63,7 @@ def twin_coordinates(params: TwoLayerParams, W: Movement) -> TwinCoordinates:
 
 
 class Fold(eqx.Module):
-    r"""What of a movement the linear term sees: differences of twins, or all where there are none.
+    """What the linear term sees of a movement: differences of twins, or all without twins.
 
     `unfold` is the transpose of `fold`; one after the other multiplies by `copies`.
     """
@@ -79,7 +72,7 @@ class Fold(eqx.Module):
 
     @property
     def copies(self) -> int:
-        """How many neurons share one row of what `fold` returns."""
+        """The number of neurons that share one row of what `fold` returns."""
         return 2 if self.paired else 1
 
     def fold(self, W: Float[Array, "m d"]) -> Float[Array, "h d"]:

@@ -16,7 +16,7 @@ from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite, check_
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.moments import Nodes, matched_moments
-from unlazy.special.gaussian_quadrature import gaussian_rule
+from unlazy.special import gaussian_rule
 
 Weights = Float[Array | np.ndarray, "m d"]
 Inputs = Float[Array | np.ndarray, "n d"]

@@ -11,7 +11,8 @@ from unlazy.activations.base import Activation
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.quadratic_fit import check_norms, check_twins
-from unlazy.special import ShiftReport, gegenbauer_coefficients, generic_shift, harmonic_dimension
+from unlazy.special import gegenbauer_coefficients, generic_shift, harmonic_dimension
+from unlazy.special.shifts import ShiftReport
 
 
 def check_sphere_start(net: TwoLayer, params0: TwoLayerParams, x: Inputs | None) -> float:

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from unlazy.core.errors import DataFileError
 from unlazy.data import limits
-from unlazy.data.idx import read_idx, read_split
+from unlazy.data.image_files import PIXELS, read_idx, read_idx_split, read_record_split
 
 ARRAYS = hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5))
 
@@ -134,7 +134,7 @@ def test_labels_of_another_set_are_refused_before_they_are_unpacked(
 
     def refused():
         with pytest.raises(DataFileError, match=message):
-            read_split(tmp_path / "images", tmp_path / "labels")
+            read_idx_split(tmp_path / "images", tmp_path / "labels")
 
     assert _traced_peak(refused) < 2**22
 
@@ -156,7 +156,7 @@ def test_images_come_flat_with_their_labels(tmp_path, idx_bytes, make_split):
     images, labels = make_split(6, (2, 3), seed=1)
     (tmp_path / "images").write_bytes(idx_bytes(images))
     (tmp_path / "labels").write_bytes(idx_bytes(labels))
-    split = read_split(tmp_path / "images", tmp_path / "labels")
+    split = read_idx_split(tmp_path / "images", tmp_path / "labels")
     np.testing.assert_array_equal(split.images, images.reshape(6, 6))
     np.testing.assert_array_equal(split.labels, labels)
 
@@ -166,7 +166,7 @@ def test_another_number_of_labels_than_images_is_refused(tmp_path, idx_bytes, ma
     (tmp_path / "images").write_bytes(idx_bytes(images))
     (tmp_path / "labels").write_bytes(idx_bytes(labels[:5]))
     with pytest.raises(DataFileError, match=r"labels must hold .* expected 6 labels, found 5"):
-        read_split(tmp_path / "images", tmp_path / "labels")
+        read_idx_split(tmp_path / "images", tmp_path / "labels")
 
 
 def test_a_label_above_nine_is_refused_by_row(tmp_path, idx_bytes, make_split):
@@ -175,9 +175,49 @@ def test_a_label_above_nine_is_refused_by_row(tmp_path, idx_bytes, make_split):
     (tmp_path / "images").write_bytes(idx_bytes(images))
     (tmp_path / "labels").write_bytes(idx_bytes(labels))
     with pytest.raises(DataFileError, match=r"labels from 0 to 9, found 10 .* row 4"):
-        read_split(tmp_path / "images", tmp_path / "labels")
+        read_idx_split(tmp_path / "images", tmp_path / "labels")
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path):
     with pytest.raises(DataFileError, match=re.escape(f"{tmp_path / 'gone'} could not be read")):
         read_idx(tmp_path / "gone", 1)
+
+
+def read_records(data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "batch.bin"
+        path.write_bytes(data)
+        return read_record_split([path])
+
+
+@FIXED
+@given(n=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
+def test_reading_records_that_were_written_is_the_identity(n, seed, cifar_bytes, make_split):
+    images, labels = make_split(n, (PIXELS,), seed=seed)
+    split = read_records(cifar_bytes(images, labels))
+    np.testing.assert_array_equal(split.images, images)
+    np.testing.assert_array_equal(split.labels, labels)
+
+
+@FIXED
+@given(size=st.integers(0, 2 * (PIXELS + 1) - 1).filter(lambda s: s != PIXELS + 1))
+def test_an_incomplete_record_is_refused(size):
+    records, rest = divmod(size, PIXELS + 1)
+    with pytest.raises(DataFileError, match=f"found {size} bytes: {records} records and {rest} "):
+        read_records(bytes(size))
+
+
+@pytest.mark.parametrize("label", [10, 255])
+def test_a_record_with_a_label_above_nine_is_refused(label, cifar_bytes, make_split):
+    images, labels = make_split(3, (PIXELS,), seed=0)
+    labels[2] = label
+    with pytest.raises(DataFileError, match=f"batch.bin must .* found {label} .* row 2"):
+        read_records(cifar_bytes(images, labels))
+
+
+def test_batches_are_put_together_in_order(tmp_path, write_cifar_set, make_split):
+    first, second = (make_split(n, (PIXELS,), seed=n) for n in (2, 3))
+    write_cifar_set(tmp_path / "x-bin", [first, second], first)
+    split = read_record_split([tmp_path / "x-bin" / f"data_batch_{i}.bin" for i in (2, 1)])
+    np.testing.assert_array_equal(split.images, np.concatenate([second[0], first[0]]))
+    np.testing.assert_array_equal(split.labels, np.concatenate([second[1], first[1]]))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import unlazy.data
-from unlazy.core.errors import UnknownNameError
-from unlazy.data import available, where
+from unlazy.core.errors import DataFileError, UnknownNameError
+from unlazy.data import available, downloads, fingerprint, where
 
 PIXELS = 3072
 
@@ -53,12 +53,30 @@ def test_idx_files_are_found_in_each_layout(name, folder, gz, root, small_set, w
     assert not available(other)
 
 
-@pytest.mark.parametrize("folder", ["cifar-10-batches-bin", "cifar-10-batches-py"])
-def test_cifar_is_found_in_each_format_with_any_number_of_batches(
-    folder, root, small_batch, write_cifar_set
+def test_cifar_is_found_with_any_number_of_batches(root, small_batch, write_cifar_set):
+    folder = root / "cifar-10-batches-bin"
+    write_cifar_set(folder, [small_batch], small_batch)
+    assert where("cifar10") == folder
+
+
+def test_the_python_version_of_cifar_is_not_read_and_the_error_says_what_to_download(
+    root, monkeypatch
 ):
-    write_cifar_set(root / folder, [small_batch], small_batch)
-    assert where("cifar10") == root / folder
+    monkeypatch.setenv("no_proxy", "*")
+    sums = downloads.REMOTES["cifar10"].files
+    # Nothing listens on port 9 of this machine.
+    monkeypatch.setitem(downloads.REMOTES, "cifar10", downloads.Remote("http://127.0.0.1:9/", sums))
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir()
+    for file in ("data_batch_1", "test_batch"):
+        (folder / file).write_bytes(b"not even opened")
+    assert where("cifar10") is None
+    with pytest.raises(
+        DataFileError,
+        match=r"cifar-10-batches-py holds the Python version, which is not read: .* "
+        r"Unpack cifar-10-binary.tar.gz from http",
+    ):
+        fingerprint("cifar10")
 
 
 @pytest.mark.parametrize("gone", ["data_batch_1.bin", "test_batch.bin"])
@@ -109,3 +127,23 @@ def test_importing_the_package_does_not_import_what_only_some_sets_need():
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_fingerprint_changes_with_any_byte_and_with_nothing_else(
+    root, make_split, write_idx_set
+):
+    train, test = make_split(20, (2, 2), seed=0), make_split(10, (2, 2), seed=1)
+    write_idx_set(root / "mnist", train, test)
+    first = fingerprint("mnist")
+    write_idx_set(root / "mnist", train, test)
+    assert fingerprint("mnist") == first
+    images = train[0].copy()
+    images[3, 1, 1] ^= 1
+    write_idx_set(root / "mnist", (images, train[1]), test)
+    assert fingerprint("mnist") != first
+
+
+def test_digits_have_a_fingerprint_and_unknown_sets_have_none():
+    assert fingerprint("digits") == fingerprint("digits")
+    with pytest.raises(UnknownNameError, match="Did you mean 'mnist'"):
+        fingerprint("mnist2")
