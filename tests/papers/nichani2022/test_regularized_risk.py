@@ -139,7 +139,7 @@ def test_integer_movements_do_not_truncate_labels(network, no_shape_checker):
 
 def test_wrong_labels_strengths_and_models_are_refused(no_shape_checker):
     risk, W, V = problem(network=True)
-    with pytest.raises(ValueError, match=r"`risk` must be that of the expansion.*landscape.hvp"):
+    with pytest.raises(ValueError, match=r"`risk` must be that of the expansion.*curvature.hvp"):
         risk.hessian_form(W, V)
     with pytest.raises(ValueError, match="`W` must be a movement of the hidden layer"):
         risk.data_term(W[:1])  # it would broadcast
