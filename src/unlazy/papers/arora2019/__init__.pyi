@@ -1,39 +1,32 @@
-from unlazy.papers.arora2019.ascent import rademacher_ascent as rademacher_ascent
-from unlazy.papers.arora2019.functions import Arctan as Arctan
-from unlazy.papers.arora2019.functions import Constant as Constant
-from unlazy.papers.arora2019.functions import Cosine as Cosine
-from unlazy.papers.arora2019.functions import Power as Power
-from unlazy.papers.arora2019.functions import Powers as Powers
-from unlazy.papers.arora2019.functions import QuadraticForm as QuadraticForm
-from unlazy.papers.arora2019.functions import TargetFunction as TargetFunction
 from unlazy.papers.arora2019.gram_space import gram_descent as gram_descent
-from unlazy.papers.arora2019.kernel_series import ntk_series_coefficients as ntk_series_coefficients
-from unlazy.papers.arora2019.laziness_ratio import flipped_fraction as flipped_fraction
-from unlazy.papers.arora2019.laziness_ratio import laziness as laziness
-from unlazy.papers.arora2019.laziness_ratio import predicted_flips as predicted_flips
-from unlazy.papers.arora2019.lazy_certificates import LazyCertificate as LazyCertificate
 from unlazy.papers.arora2019.lazy_certificates import lazy_certificate as lazy_certificate
-from unlazy.papers.arora2019.learnable_functions import LearnableBound as LearnableBound
-from unlazy.papers.arora2019.learnable_functions import LearnableChain as LearnableChain
 from unlazy.papers.arora2019.learnable_functions import learnable as learnable
 from unlazy.papers.arora2019.learnable_functions import learnable_chain as learnable_chain
+from unlazy.papers.arora2019.learnable_functions import (
+    ntk_series_coefficients as ntk_series_coefficients,
+)
 from unlazy.papers.arora2019.losses import absolute_loss as absolute_loss
 from unlazy.papers.arora2019.losses import clipped_absolute_loss as clipped_absolute_loss
 from unlazy.papers.arora2019.losses import ramp_loss as ramp_loss
 from unlazy.papers.arora2019.losses import zero_one_loss as zero_one_loss
-from unlazy.papers.arora2019.minimum_norms import MinimumNorm as MinimumNorm
 from unlazy.papers.arora2019.minimum_norms import minimum_norm as minimum_norm
-from unlazy.papers.arora2019.perturbation import PerturbationBounds as PerturbationBounds
-from unlazy.papers.arora2019.perturbation import TheoryWidths as TheoryWidths
+from unlazy.papers.arora2019.perturbation import flipped_fraction as flipped_fraction
 from unlazy.papers.arora2019.perturbation import initial_gram_deviation as initial_gram_deviation
+from unlazy.papers.arora2019.perturbation import laziness as laziness
 from unlazy.papers.arora2019.perturbation import perturbation_bounds as perturbation_bounds
+from unlazy.papers.arora2019.perturbation import predicted_flips as predicted_flips
 from unlazy.papers.arora2019.perturbation import theory_widths as theory_widths
 from unlazy.papers.arora2019.population import population_loss as population_loss
+from unlazy.papers.arora2019.population import population_loss_trained as population_loss_trained
 from unlazy.papers.arora2019.population import sample_size as sample_size
 from unlazy.papers.arora2019.population import uniform_convergence as uniform_convergence
-from unlazy.papers.arora2019.population_trained import TrainedBound as TrainedBound
-from unlazy.papers.arora2019.population_trained import (
-    population_loss_trained as population_loss_trained,
-)
-from unlazy.papers.arora2019.rademacher_network import rademacher_counted as rademacher_counted
-from unlazy.papers.arora2019.rademacher_network import rademacher_sharp as rademacher_sharp
+from unlazy.papers.arora2019.rademacher import rademacher_ascent as rademacher_ascent
+from unlazy.papers.arora2019.rademacher import rademacher_counted as rademacher_counted
+from unlazy.papers.arora2019.rademacher import rademacher_sharp as rademacher_sharp
+from unlazy.papers.arora2019.target_functions import Arctan as Arctan
+from unlazy.papers.arora2019.target_functions import Constant as Constant
+from unlazy.papers.arora2019.target_functions import Cosine as Cosine
+from unlazy.papers.arora2019.target_functions import Power as Power
+from unlazy.papers.arora2019.target_functions import Powers as Powers
+from unlazy.papers.arora2019.target_functions import QuadraticForm as QuadraticForm
+from unlazy.papers.arora2019.target_functions import TargetFunction as TargetFunction

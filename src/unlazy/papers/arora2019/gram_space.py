@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient descent on a two-layer network in Gram space: the same iterates, other products."""
+"""Gradient descent on a two-layer network in Gram space: the same iterates, fewer operations."""
 
 import math
 from collections.abc import Mapping
@@ -81,23 +81,12 @@ def gram_descent(
     C \leftarrow C + G, \qquad P \leftarrow P + K G,$$
 
     and $W - W(0) = C^\top X$. The iterates are those of descent on $W$, at $2 n^2 m$ operations a
-    step instead of $4 n m d$: use it when n < 2d.
+    step instead of $4 n m d$: use it when n < 2d. `params.a` stays as it is, `learning_rate` is
+    that of the *sum* of squares, and after `refresh_every` steps the pre-activations are computed
+    anew, so that the rounding of their updates does not pile up. The other arguments are those of
+    `fit`.
 
     Source: AR-31 (for ReLU; here with any activation's derivative).
-
-    Args:
-        net: the network.
-        params: where to start; `params.a` stays as it is.
-        x: inputs.
-        y: labels.
-        learning_rate: of the *sum* of squares, `SquaredError`.
-        steps: how many updates.
-        refresh_every: steps after which the pre-activations are computed anew, so that the rounding
-            of their updates does not pile up.
-        record: as in `fit`.
-        record_every: as in `fit`.
-        stop: as in `fit`.
-        progress: as in `fit`.
     """
     x, y = (jnp.asarray(array, params.W.dtype) for array in (x, y))
     check_inputs(x)

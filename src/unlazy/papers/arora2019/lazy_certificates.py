@@ -16,24 +16,17 @@ from unlazy.dynamics import Steps
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams
-from unlazy.papers.shared.patterns import (
-    Inputs,
-    check_network,
-    pattern,
-    pattern_gram,
-    preactivations,
-)
+from unlazy.papers.shared import patterns
 
-_ROUNDING = 4 * float(
-    np.finfo(np.float64).eps
-)  # of eigenvalues, per row and relative to the largest
+# Rounding of eigenvalues, per row and relative to the largest.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 class LazyCertificate(eqx.Module):
     """The outcome of `lazy_certificate`: whether its condition holds, and what follows if so.
 
-    When `holds` is False, `rate` is where the condition came nearest to holding, and nothing
-    follows: `residual_bound` and `deviation_bound` are infinite.
+    When `holds` is False, `rate` is where the condition came nearest to holding, and both bounds
+    are infinite.
     """
 
     holds: bool
@@ -74,7 +67,7 @@ class LazyCertificate(eqx.Module):
 @entry
 def lazy_certificate(
     params0: TwoLayerParams,
-    x: Inputs,
+    x: patterns.Inputs,
     y: Float[Array | np.ndarray, " n"],
     *,
     learning_rate: int | float | None = None,
@@ -105,13 +98,6 @@ def lazy_certificate(
         rates: how many values of $\mu$ are tried; the largest that passes is kept, which gives the
             best of every bound.
 
-    Returns:
-        The certificate; look at its `holds`.
-
-    Raises:
-        ValueError: rows of `x` are not of unit norm, shapes do not fit, or `learning_rate` is
-            above $1/\lambda_{\max}$.
-
     Example:
         >>> from unlazy.nets import TwoLayer
         >>> net = TwoLayer(2, 100_000, init="antisymmetric")
@@ -119,7 +105,7 @@ def lazy_certificate(
         >>> lazy_certificate(params, jnp.eye(2), jnp.array([0.1, -0.1])).holds
         True
     """
-    check_network(params0.W, x)
+    patterns.check_network(params0.W, x)
     check_unit_rows(x)
     check_labels(y, x.shape[0])
     check_count(rates, "rates")
@@ -129,12 +115,12 @@ def lazy_certificate(
     lam0 = float(values[-1]) - _ROUNDING * len(values) * float(values[0])
     lr = _checked_rate(learning_rate, float(values[0]))
     with float64():
-        P = preactivations(params0.W, x)
-        u0 = np.asarray(jax.nn.relu(P) @ jnp.asarray(params0.a, jnp.float64)) / math.sqrt(
-            P.shape[1]
-        )
-        gram_gap = float(np.max(np.abs(eigh(pattern_gram(pattern(P), x) - H).values)))
+        P = patterns.preactivations(params0.W, x)
+        u0 = np.asarray(jax.nn.relu(P) @ jnp.asarray(params0.a, jnp.float64))
+        H0 = patterns.pattern_gram(patterns.pattern(P), x)
+        gram_gap = float(np.max(np.abs(eigh(H0 - H).values)))
         sizes = np.sort(np.abs(np.asarray(P)), axis=1)
+    u0 = u0 / math.sqrt(params0.W.shape[0])
     residual = float(np.linalg.norm(np.asarray(y, np.float64) - u0))
     best = _search(sizes, gram_gap, residual, lam0, rates)
     return LazyCertificate(
@@ -150,7 +136,7 @@ def lazy_certificate(
 def _search(
     sizes: Float64[np.ndarray, "n m"], gram_gap: float, residual: float, lam0: float, rates: int
 ) -> dict[str, float]:
-    """The largest rate that passes, or else the one with the least lack."""
+    """The largest rate that passes, or else the one that comes nearest."""
     n, m = sizes.shape
     names = ("rate", "deviation", "slack", "neuron_distance")
     if lam0 <= 0:  # duplicate or opposite rows: no rate contracts, and neurons may go anywhere

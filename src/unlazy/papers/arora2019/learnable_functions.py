@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that wide networks provably learn: bounds on their label energy that no n enters."""
+"""Theorem 6.1: functions that wide networks learn, by bounds on the label energy for every n."""
 
 import math
 from typing import NamedTuple
@@ -10,24 +10,51 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
-from unlazy.core.checks import check_inputs, check_unit_rows
+from unlazy.core.checks import check_count, check_inputs, check_unit_rows
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.kernels import relu_gram
 from unlazy.labels.energies import energy as label_energy
-from unlazy.papers.arora2019.functions import Power, Powers, TargetFunction, row_norms
-from unlazy.papers.arora2019.kernel_series import ntk_series_coefficients
+from unlazy.papers.arora2019.target_functions import Power, Powers, TargetFunction, row_norms
 from unlazy.papers.shared.patterns import Inputs
 
 _LARGEST = math.log(np.finfo(np.float64).max)
 _TOO_LARGE = "the bound is above 1.8e308, the largest number of float64: the function is too steep"
 
 
+@entry
+def ntk_series_coefficients(degree: int) -> Float64[np.ndarray, " q"]:
+    r"""Coefficients of the power series of H-infinity, from degree 0 to `degree`.
+
+    $$H = \sum_p c_p K^{\circ p}, \qquad c_1 = \frac14, \qquad
+    c_{2l} = \frac{1}{2\pi} \frac{(2l-3)!!}{(2l-2)!!} \frac{1}{2l-1}$$
+
+    with $K$ the Gram matrix of unit-norm inputs and $\circ$ the entrywise power. None is negative;
+    $c_0$ and all odd ones from $c_3$ on vanish: the kernel does not see those degrees. They sum to
+    1/2, but slowly, like $p^{-1/2}$: to evaluate the kernel use `relu_gram`.
+
+    Source: AR-7, arXiv:1901.08584 proof of Theorem 6.1.
+
+    Example:
+        >>> print(ntk_series_coefficients(4) * 12 * np.pi)
+        [0.         9.42477796 6.         0.         1.        ]
+    """
+    check_count(degree, "degree", least=0, most=10**6)
+    c = np.zeros(degree + 1)
+    if degree >= 1:
+        c[1] = 0.25
+    ratio = 1.0  # (2l-3)!!/(2l-2)!!, by its recurrence: the factorials themselves overflow
+    for l in range(1, degree // 2 + 1):
+        c[2 * l] = ratio / (2 * math.pi * (2 * l - 1))
+        ratio *= (2 * l - 1) / (2 * l)
+    return c
+
+
 class LearnableBound(eqx.Module):
     r"""Bounds on $\sqrt{y^\top H^{-1} y}$, loosest first, for labels that a function gives.
 
-    All are `inf` when a degree is one that the kernel does not see; one is `inf` when it is above
-    the largest number of float64. `reason` says which.
+    All are `inf` when the kernel does not see a degree of the function; a single one is `inf` when
+    it is above the largest number of float64. `reason` says which.
     """
 
     paper: float
@@ -62,17 +89,11 @@ def learnable(*functions: TargetFunction) -> LearnableBound:
     It gives $\sqrt{2\pi} \|A\|_F$ for a quadratic form (the paper: $6 \|A\|_*$) and $\sqrt{2\pi d}$
     for the constant 1. An odd $p \ge 3$ has no bound: the kernel does not see that degree, and the
     energy grows with n. The result is then `inf`, with the reason. Squared, a bound is the $M_g$ of
-    `sample_size`.
+    `sample_size`. Several functions, `Power`, `QuadraticForm`, `Cosine`, `Arctan`, `Constant` or
+    any other `TargetFunction`, are bounded as their sum.
 
     Source: AR-19, arXiv:1901.08584 Theorem 6.1 and Corollary 6.2; `sharp` and `tensor` are derived.
     The paper's examples give these as bounds on the energy itself, where they should be squared.
-
-    Args:
-        functions: `Power`, `QuadraticForm`, `Cosine`, `Arctan`, `Constant`, or any other
-            `TargetFunction`; the bounds are for their sum.
-
-    Raises:
-        ValueError: no function is given, or they are of different input dimensions.
 
     Example:
         >>> e1 = np.array([1.0, 0.0, 0.0])
@@ -119,14 +140,11 @@ def learnable_chain(x: Inputs, power: Power) -> LearnableChain:
     $$y^\top H^{-1} y \;\le\; \frac1{c_p} y^\top (K^{\circ p})^+ y \;\le\;
     \frac{\alpha^2 \|\beta\|^{2p}}{c_p}$$
 
-    for $y_i = \alpha (\beta^\top x_i)^p$: first $H \succeq c_p K^{\circ p}$, then $y$ is linear in
-    features, the p-fold tensor products of the inputs, whose Gram matrix is $K^{\circ p}$.
+    for $y_i = \alpha (\beta^\top x_i)^p$ with p equal to 1 or even and unit-norm $x_i$: first
+    $H \succeq c_p K^{\circ p}$, then $y$ is linear in features, the p-fold tensor products of the
+    inputs, whose Gram matrix is $K^{\circ p}$.
 
     Source: AR-72, arXiv:1901.08584 proof of Theorem 6.1.
-
-    Raises:
-        ValueError: the rows of `x` are not of unit norm, or `power` has an odd degree of at least
-            3, for which $c_p = 0$.
 
     Example:
         >>> chain = learnable_chain(np.eye(2), Power(1.0, np.array([1.0, 0.0]), 1))
@@ -166,7 +184,7 @@ def _collect(parts: list[Powers]) -> Powers:
 
 
 class _Scaled(NamedTuple):
-    """The sizes of terms divided by the largest, which by itself may be outside of float64."""
+    """The sizes of the terms over the largest, which itself may be outside of float64."""
 
     sizes: Float64[np.ndarray, " q"]
     log_largest: float

@@ -14,13 +14,7 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams
-from unlazy.papers.shared.patterns import (
-    Inputs,
-    check_network,
-    pattern,
-    pattern_gram,
-    preactivations,
-)
+from unlazy.papers.shared import patterns
 
 
 class MinimumNorm(eqx.Module):
@@ -33,30 +27,23 @@ class MinimumNorm(eqx.Module):
 
 @entry
 def minimum_norm(
-    params0: TwoLayerParams, x: Inputs, y: Float[Array | np.ndarray, " n"]
+    params0: TwoLayerParams, x: patterns.Inputs, y: Float[Array | np.ndarray, " n"]
 ) -> MinimumNorm:
     r"""The movement of least norm that makes the linearised ReLU network interpolate.
 
     $$\Delta w_r = \frac{a_r}{\sqrt m} \sum_i \alpha_i 1\{w_r(0)^\top x_i \ge 0\}\, x_i, \qquad
     \alpha = H(0)^{-1} y, \qquad \|\Delta W\|_F^2 = y^\top H(0)^{-1} y$$
 
-    where gradient descent on the linearised network ends, started at zero. The Jacobian is never
-    formed. For a start whose outputs $u(0)$ are not zero pass $y - u(0)$ as labels.
+    where gradient descent on the linearised network ends, started at zero, for output weights
+    $\pm 1$. The Jacobian is never formed. For a start whose outputs $u(0)$ are not zero pass
+    $y - u(0)$ as labels. `dW` is in float64: with x64 off, JAX would round it in the next
+    operation, so work under `with jax.enable_x64(True)`, or on `np.asarray(result.dW)`.
 
     Source: AR-70 and AR-13, arXiv:1901.08584 section 5.
 
-    Args:
-        params0: the start of a two-layer ReLU network, with output weights $\pm 1$.
-        x: inputs.
-        y: labels.
-
-    Returns:
-        The movement in float64. With x64 off, JAX would round it in the next operation: work under
-        `with jax.enable_x64(True)`, or on `np.asarray(result.dW)`.
-
     Raises:
-        ValueError: shapes do not fit, an output weight is not $\pm 1$, or the linearised network
-            cannot interpolate the labels (duplicate rows that disagree, or too few neurons).
+        ValueError: the linearised network cannot interpolate the labels (duplicate rows that
+            disagree, or too few neurons).
 
     Example:
         >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))
@@ -64,19 +51,19 @@ def minimum_norm(
         >>> print(lift.energy, np.asarray(lift.dW).ravel() * math.sqrt(2))
         25.0 [3. 4. 3. 4.]
     """
-    check_network(params0.W, x)
+    patterns.check_network(params0.W, x)
     _check_signs(params0)
     check_labels(y, x.shape[0])
     with float64():
-        A = pattern(preactivations(params0.W, x))
+        A = patterns.pattern(patterns.preactivations(params0.W, x))
         labels = np.asarray(y, np.float64)
-        alpha = _solve(pattern_gram(A, x), labels)
+        alpha = _solve(patterns.pattern_gram(A, x), labels)
         dW = _lift(A, jnp.asarray(x, jnp.float64), jnp.asarray(params0.a, jnp.float64), alpha)
         return MinimumNorm(dW, alpha, float(alpha @ labels))
 
 
 def _check_signs(params0: TwoLayerParams) -> None:
-    """The kernel H has no output weights in it: their squares must be 1."""
+    """The kernel H leaves the output weights out: their squares must be 1."""
     sizes = np.abs(np.asarray(params0.a, np.float64))
     if not np.all(sizes == 1):
         worst = int(np.argmax(np.abs(sizes - 1)))
@@ -94,7 +81,7 @@ def _lift(A, x: Float64[Array, "n d"], a: Float64[Array, " m"], alpha) -> Float6
 
 
 def _solve(H: Float64[Array, "n n"], y: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-    """By eigenvalues: at finite width the matrix may well be singular and the labels consistent."""
+    """Solve by eigenvalues: at finite width H may be singular and the labels still consistent."""
     eigen = eigh(H)
     keep = eigen.values > len(y) * float(np.finfo(np.float64).eps) * float(eigen.values[0])
     vectors = np.asarray(eigen.vectors)[:, keep]

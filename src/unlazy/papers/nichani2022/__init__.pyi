@@ -1,28 +1,19 @@
 from unlazy.escape.good_directions.covariance import SphereCovariance as SphereCovariance
 from unlazy.escape.good_directions.covariance import sphere_covariance as sphere_covariance
 from unlazy.escape.good_directions.linear_term import LinearTerm as LinearTerm
-from unlazy.escape.good_directions.spectra import SpectralBlocks as SpectralBlocks
 from unlazy.escape.good_directions.spectra import limit_eigenvalues as limit_eigenvalues
 from unlazy.escape.good_directions.spectra import spectral_blocks as spectral_blocks
 from unlazy.escape.good_directions.spectra import spectral_gap as spectral_gap
-from unlazy.escape.good_directions.twins import TwinCoordinates as TwinCoordinates
 from unlazy.escape.good_directions.twins import twin_coordinates as twin_coordinates
-from unlazy.papers.nichani2022.expansion_training import ExpansionRuns as ExpansionRuns
 from unlazy.papers.nichani2022.expansion_training import ExpansionSetting as ExpansionSetting
 from unlazy.papers.nichani2022.expansion_training import TrialData as TrialData
 from unlazy.papers.nichani2022.expansion_training import fit_expansion as fit_expansion
 from unlazy.papers.nichani2022.generalization import (
-    GeneralizationDiagnostic as GeneralizationDiagnostic,
-)
-from unlazy.papers.nichani2022.generalization import (
     generalization_diagnostic as generalization_diagnostic,
 )
-from unlazy.papers.nichani2022.good_solutions import GoodSolution as GoodSolution
 from unlazy.papers.nichani2022.good_solutions import good_solution as good_solution
-from unlazy.papers.nichani2022.landscape import GoodLandscape as GoodLandscape
 from unlazy.papers.nichani2022.landscape import certify_good as certify_good
 from unlazy.papers.nichani2022.landscape import good_landscape as good_landscape
-from unlazy.papers.nichani2022.low_parts import LinearFit as LinearFit
 from unlazy.papers.nichani2022.low_parts import affine_part as affine_part
 from unlazy.papers.nichani2022.low_parts import low_part as low_part
 from unlazy.papers.nichani2022.regularized_risk import RegularizedRisk as RegularizedRisk

@@ -18,17 +18,15 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.expansion import coefficients
 from unlazy.papers.nichani2022.expansion_program import (
     MEASURES,
     Data,
     ExpansionDescent,
-    Labelled,
     Lanes,
     Points,
     State,
-    Subspace,
     Trials,
-    derivatives,
     measures,
 )
 from unlazy.train.loop import Progress, run_loop
@@ -64,7 +62,7 @@ class ExpansionSetting:
 
 
 class ExpansionRuns(eqx.Module):
-    """What `fit_expansion` returns: curves by trial and setting, and the movements at the end."""
+    """What `fit_expansion` returns: curves per trial and setting, and the movements at the end."""
 
     steps: Int[np.ndarray, " t"]
     train: Float[np.ndarray, "s k t"]  # mean squares, without 1/2
@@ -76,7 +74,7 @@ class ExpansionRuns(eqx.Module):
 
 
 class TrialData(eqx.Module):
-    """Samples with their labels, a trial on each entry of the first axis."""
+    """Samples with their labels; the first axis is that of the trials."""
 
     x: Float[Array, "s n d"]
     y: Float[Array, "s n"]
@@ -129,26 +127,23 @@ def fit_expansion(
 
     Args:
         net: the network; only its activation and its shape count.
-        params: initialisations, a trial on each entry of the first axis, as from `jax.vmap`.
+        params: initialisations; the first axis is that of the trials, as from `jax.vmap`.
         train: training sets of the trials.
-        settings: penalties and terms; all of a trial share its data, start and noise.
+        settings: penalties and terms; all settings of a trial share its data, start and noise.
         rank: number of eigenvectors that are not penalised, $n_k$ for degree k; less than n.
         learning_rate: $\eta$; at most half of `largest_learning_rate`.
         steps: how many updates.
         noise: $\tau$.
         test: test sets of the trials.
-        unlabelled: points for $R_1$, more than `rank` a trial; needed where `lam1` is not zero.
+        unlabelled: points for $R_1$, more than `rank` per trial; needed where `lam1` is not zero.
         record_every: steps between two entries of the curves; the first and last are there anyway.
         precision: of products, as in `fit_grid`; None lets a GPU round them to TF32.
         progress: as in `fit`; `TimeLeft(print)` tells the time left.
         key: for noise and random starts.
 
     Returns:
-        The curves, movements at the end and which settings diverged, their curves inf from there.
-
-    Raises:
-        ValueError: shapes that do not fit; no setting; `rank` not below the number of points, where
-            the penalty would be 0; or `lam1` without unlabelled points.
+        The curves, the movements at the end, and which settings diverged. The curves of a setting
+        that diverged are inf from there on.
 
     Example:
         >>> from unlazy.papers.nichani2022 import ExpansionSetting, TrialData, fit_expansion
@@ -224,33 +219,26 @@ def _trials(net, params, train, test, unlabelled, rank, keys) -> Trials:
     dtype, parts = params.W.dtype, []
     with float64(), jax.default_matmul_precision("highest"):
         for i in range(len(params.W)):
-            own = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i], jnp.float64), params)
-            sets = [_wide(one, i) for one in (train, test, unlabelled)]
-            part = _trial(net, own, sets[0], sets[1], sets[2], rank)
-            parts.append(jax.tree.map(lambda leaf: leaf.astype(dtype), part))
-        labelled, U, tests, others = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
-    return Trials(labelled, U, tests, others, keys)
+            own, fit, new, rows = jax.tree.map(
+                lambda leaf, i=i: jnp.asarray(leaf[i], jnp.float64),
+                (params, train, test, unlabelled),
+            )
+            sets = (
+                _points(net, own, fit.x, fit.y, rank),
+                None if new is None else _points(net, own, new.x, new.y, None),
+                None if rows is None else _points(net, own, rows, None, rank),
+            )
+            parts.append(jax.tree.map(lambda leaf: leaf.astype(dtype), sets))
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+    return Trials(*stacked, keys)
 
 
-def _wide(leaves, i: int):
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf[i], jnp.float64), leaves)
-
-
-def _trial(net, params, train, test, unlabelled, rank: int) -> tuple:
-    def points(x: Float[Array, "n d"]) -> Points:
-        return derivatives(net, params.W, params.a, x)
-
-    def vectors(rows: Points) -> Float[Array, "n r"]:
-        K = (rows.x @ rows.x.T) * (rows.S @ rows.S.T) / net.width  # NB-6
-        return eigh(K).vectors[:, :rank]
-
-    own, others = points(train.x), None if unlabelled is None else points(unlabelled)
-    return (
-        Labelled(own, train.y),
-        vectors(own),
-        None if test is None else Labelled(points(test.x), test.y),
-        None if others is None else Subspace(others, vectors(others)),
-    )
+def _points(net, params: TwoLayerParams, x, y, rank: int | None) -> Points:
+    S, T = (coefficients(net.activation, params, x, order, precision=None) for order in (1, 2))
+    if rank is None:
+        return Points(x, S, T, y, None)
+    K = (x @ x.T) * (S @ S.T) / net.width  # NB-6
+    return Points(x, S, T, y, eigh(K).vectors[:, :rank])
 
 
 def _check(net, params, train, settings, rank, unlabelled, test) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the test loss of a network kept in good directions could come from, term by term."""
+"""Theorem 4: where the test loss of a network kept in good directions comes from, by term."""
 
 import functools
 import math
@@ -27,9 +27,8 @@ _REACH, _STEP = 40.0, 1e-3  # of the grid on which a third derivative is maximis
 class GeneralizationDiagnostic(eqx.Module):
     r"""The terms of a decomposition of the test loss; print it for a table.
 
-    A diagnostic, not a proof: the norms that enter are those of the movement itself, chosen after
-    seeing the data, and no union bound over their scales is paid for. What it tells is which term
-    is large.
+    A diagnostic that tells which term is large, not a proof: the norms are those of the movement
+    itself, chosen after seeing the data, with no union bound over their scales.
     """
 
     train_loss: float
@@ -114,12 +113,8 @@ def generalization_diagnostic(
         loss_range: B.
         key: for the signs.
 
-    Raises:
-        ValueError: shapes do not fit, a number is negative or not finite, or the activation has no
-            bounded third derivative.
-
     Example:
-        >>> import unlazy as ul
+        >>> import jax, unlazy as ul
         >>> net = ul.nets.TwoLayer(4, 20, ul.activation("sigmoid", shift=1.5), init="sphere")
         >>> params = net.init(key=jax.random.key(0))
         >>> x = ul.data.sphere(30, 4, radius=2.0, key=jax.random.key(1))
@@ -184,7 +179,7 @@ def _population_coupling(
 def third_derivative_supremum(sigma: Activation) -> float:
     r"""The largest $|\sigma'''|$, on a fine grid; raises where it grows without bound.
 
-    Activations that are not polynomials are constant beyond the grid or repeat inside of it.
+    Activations other than polynomials are constant beyond the grid or repeat inside of it.
     """
     third = sigma.derivative(3)
     with float64():

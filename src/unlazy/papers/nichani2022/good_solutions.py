@@ -15,8 +15,10 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.data import LowPlusSparse, Target
 from unlazy.escape import Directions
-from unlazy.nets import TwoLayer
+from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.expansion import coefficients
 from unlazy.papers.nichani2022.low_parts import LinearFit, low_part, regression_points
+from unlazy.papers.nichani2022.regularized_risk import product
 from unlazy.papers.nichani2022.sparse_parts import sparse_part
 from unlazy.papers.nichani2022.sphere_start import check_sphere_start
 from unlazy.papers.shared.expansions import movement_terms
@@ -78,10 +80,6 @@ def good_solution(
             geometry.
         draws: of signs.
         key: for the signs.
-
-    Raises:
-        ValueError: as for `low_part` and `sparse_part`; `draws` is below 1.
-        TypeError: the target is another one.
 
     Example:
         >>> import unlazy as ul
@@ -148,21 +146,18 @@ def _penalties(geometry: Directions, W: Float64[Array, "m d"]):
 def _linear_squares(
     net, params0, dW, x: np.ndarray, signs: Float64[np.ndarray, "t m"]
 ) -> Float64[np.ndarray, " q"]:
-    """The mean square over the points of the linear term, with each of the signs and over all."""
+    """Mean squares of the linear term over the points, per sign vector, then over all signs."""
     step = max(1, _ENTRIES // net.width)
     blocks = [x[k : k + step] for k in range(0, len(x), step)]
     with float64():
-        arrays = [jnp.asarray(v, jnp.float64) for v in (params0.W, params0.a, dW, signs)]
+        arrays = jax.tree.map(lambda v: jnp.asarray(v, jnp.float64), (params0, dW, signs))
         sums = [np.asarray(_square_sums(net, *arrays, jnp.asarray(rows))) for rows in blocks]
     return np.sum(sums, axis=0) / len(x)
 
 
 @jax.jit
-def _square_sums(net: TwoLayer, W0, a, dW, signs, x) -> Float64[Array, " q"]:
-    def product(A, B):
-        return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)
-
-    features = net.activation.derivative(1)(product(x, W0.T)) * product(x, dW.T) * a[None, :]
+def _square_sums(net: TwoLayer, params0: TwoLayerParams, dW, signs, x) -> Float64[Array, " q"]:
+    features = coefficients(net.activation, params0, x, 1) * product(x, dW.T)
     drawn = jnp.sum(product(features, signs.T) ** 2, axis=0)
     # The mean over all signs has no cross terms.
     return jnp.append(drawn, jnp.sum(features**2)) / net.width

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemma 3: why the regularised risk has no bad second-order stationary points, at any point."""
+"""Lemma 3 and Corollary 1: why the regularised risk has no bad second-order stationary points."""
 
 import math
 
@@ -71,16 +71,12 @@ def good_landscape(
     Source: NB-36 and NB-17, arXiv:2206.03688 Lemma 3.
 
     Args:
-        risk: of the expansion, not of the network.
+        risk: that of the expansion, not of the network.
         W: the point.
-        W_star: the good solution, of `papers.nichani2022.good_solution`.
+        W_star: the good solution, from `papers.nichani2022.good_solution`.
         W_L: its linear part, `solution.low.dW`.
-        draws: of signs, to average over instead; needed for covariance="exact" alone.
+        draws: number of sign draws to average over instead; needed for covariance="exact" alone.
         key: for the draws.
-
-    Raises:
-        ValueError: the risk is the network's, or shapes do not fit; `draws` is missing where it is
-            needed, or below 2.
 
     Example:
         >>> import unlazy as ul
@@ -133,18 +129,10 @@ def certify_good(
 
     by `certify`, whose tolerances are $\nu m^{1/4}$ and $\gamma m^{1/2}$. At such points the
     paper's Corollary 1 has $L_\lambda \lesssim \varepsilon$, with constants that it does not give.
+    The risk may be that of the expansion or of the network. `gradient` is $\nu$ and `curvature`
+    $\gamma$, None for the theory's value; the other arguments are those of `certify`.
 
     Source: NB-24, arXiv:2206.03688 Corollary 1.
-
-    Args:
-        risk: of the expansion or of the network.
-        W: the point.
-        gradient: $\nu$; None for the theory's.
-        curvature: $\gamma$; None for the theory's.
-        steps: of Lanczos.
-        smoothing: as in `certify`, for the risk of a network with kinks.
-        draws: as in `certify`.
-        key: as in `certify`.
 
     Example:
         >>> import unlazy as ul
@@ -186,7 +174,7 @@ def _shared(risk: RegularizedRisk, W, W_star, W_L) -> dict[str, Float[Array, ""]
 
 
 def _mean_curvature(risk: RegularizedRisk, W, W_star) -> float:
-    """Neurons in blocks: every term is a sum over them, but that with the slopes of the loss."""
+    """Neurons in blocks: every term but that with the slopes of the loss is a sum over neurons."""
     projector = risk.geometry.projector
     if not isinstance(projector, SampleProjector):
         raise ValueError(
@@ -196,7 +184,7 @@ def _mean_curvature(risk: RegularizedRisk, W, W_star) -> float:
     block = min(m, max(1, _ENTRIES // points))
     total = 0.0
     for k in range(0, m, block):
-        # Filled up with rows that stand still, so that one shape is compiled.
+        # Padded with rows that stand still, so that one shape is compiled.
         rows = jnp.minimum(jnp.arange(k, k + block), m - 1)
         moves = jnp.where((jnp.arange(k, k + block) < m)[:, None], W_star[rows], 0.0)
         total += float(_block(risk, projector, W, moves, rows))
@@ -224,7 +212,7 @@ def _block(
 
 
 def _columns(term, rows) -> Float[Array, "n b"]:
-    """The slopes of these neurons, twins with the other sign."""
+    """The slopes of these neurons; the second half are twins of the opposite sign."""
     half = term.slopes.shape[1]
     sign = jnp.where(rows < half, 1.0, -1.0).astype(term.slopes.dtype)
     return term.slopes[:, rows % half] * sign[None, :]

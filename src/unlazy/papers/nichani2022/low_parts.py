@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Movements whose linear Taylor term is a given polynomial of low degree."""
+"""Lemma 2: movements whose linear Taylor term is a given polynomial of low degree."""
 
 import math
 from collections.abc import Callable
@@ -63,10 +63,6 @@ def low_part(
         target: $f_k$, such as the `low` of `data.target("linear-plus-square", ...)`.
         x: points where the error is measured; None for the training inputs of the geometry.
 
-    Raises:
-        ValueError: the target is not finite, or does not give one value a row; `x` is not finite or
-            has other columns than the training inputs.
-
     Example:
         >>> import unlazy as ul
         >>> sigma = ul.activation("sigmoid", shift=1.5)
@@ -97,7 +93,7 @@ def low_part(
 
 
 def regression_points(geometry: Directions) -> Float64[np.ndarray, "n d"]:
-    """Those that the leading directions were found from, or, without any, the training inputs."""
+    """The points that the leading directions come from, or, without any, the training inputs."""
     projector = geometry.projector
     term = projector.term if isinstance(projector, SampleProjector) else geometry.term
     return np.asarray(term.x, np.float64)
@@ -118,21 +114,16 @@ def affine_part(
     \|W\|_F^2 \to \frac{\|\gamma\|^2}{(\mathbb E \sigma')^2}
     + \frac{\kappa^2 \|w_0\|^2}{(\mathbb E z \sigma')^2}$$
 
-    Not exactly inside the span of the top directions; the mean square error falls like 1/m, most
-    of it from the constant.
+    with $\gamma$ = `linear` and $\kappa$ = `constant`, for a start with init="sphere" of radius
+    $\kappa_0$, its init_scale, and an activation with a second derivative. It is not exactly inside
+    the span of the top directions; the mean square error, measured at points `x` of norm
+    $\sqrt d / \kappa_0$, falls like 1/m, most of it from the constant.
 
     Source: NB-41, arXiv:2206.03688 Lemma 2 for k = 1, reconstructed.
 
-    Args:
-        net: with init="sphere" and an activation with a second derivative.
-        params0: its start, of radius $\kappa_0$, the init_scale.
-        linear: $\gamma$.
-        constant: $\kappa$.
-        x: points of norm $\sqrt d / \kappa_0$ where the error is measured.
-
     Raises:
-        ValueError: the start is not of that kind, rows of `x` have another norm, or a coefficient
-            of $\sigma'$ that is needed vanishes: the message names a shift that helps.
+        ValueError: a coefficient of $\sigma'$ that is needed vanishes: the message names a shift
+            that helps.
 
     Example:
         >>> import unlazy as ul
@@ -175,7 +166,7 @@ def _report(net, params0, dW, target, x, *, limit: float) -> LinearFit:
 
 @eqx.filter_jit
 def _lifted(geometry: Directions, points, q: Float64[Array, " r"]) -> Float64[Array, "m d"]:
-    """The movement with these coordinates, from float64 features whatever the start's dtype."""
+    """The movement with the coordinates `q`, from float64 features whatever the start's dtype."""
     projector = geometry.projector
     if isinstance(projector, SampleProjector):
         wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), geometry.params)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The risk of the linear plus the quadratic term, with the penalties on bad directions."""
+"""The risk of the linear plus the quadratic term, with penalties on harmful directions."""
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_count, check_finite, check_labels, check_positive
@@ -15,7 +15,7 @@ from unlazy.core.entries import entry
 from unlazy.escape import Directions
 from unlazy.escape.penalty import regularizer_hessian_form
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
-from unlazy.nets import TwoLayerParams
+from unlazy.nets.expansion import coefficients, linear_term, quadratic_term
 
 Strengths = tuple[float, float, float, float]
 
@@ -71,9 +71,9 @@ class RegularizedRisk(eqx.Module):
             loss: a name for `losses.pointwise`, or a loss. "squared" has no factor 1/2, as in
                 `papers.nichani2022.fit_expansion`.
             strengths: $\lambda_1$ to $\lambda_4$, none negative; see `theory_strengths`.
-            network: whether the network itself is meant, not its expansion.
+            network: whether to take the network itself in place of its expansion.
         """
-        x, params = geometry.term.x, geometry.params
+        x = geometry.term.x
         check_labels(y, len(x), single=True)
         check_targets(loss, y)
         for lam in strengths:
@@ -81,7 +81,7 @@ class RegularizedRisk(eqx.Module):
         if len(strengths) != 4 or min(strengths) < 0:
             raise ValueError(f"`strengths` must be four numbers >= 0, got strengths={strengths}.")
         lam1, lam2, lam3, lam4 = map(float, strengths)
-        T = _curvatures(geometry.net, params, x)
+        T = _second_coefficients(geometry.net.activation, geometry.params, x)
         lams = (lam1, lam2, lam3, lam4)
         return cls(geometry, jnp.asarray(y, x.dtype), T, pointwise(loss), lams, bool(network))
 
@@ -92,7 +92,7 @@ class RegularizedRisk(eqx.Module):
 
     @entry
     def outputs(self, W: Float[Array, "m d"]) -> Float[Array, " n"]:
-        """What is compared with the labels: $f_L + f_Q$, or the network's change."""
+        """The outputs that are compared with the labels: $f_L + f_Q$, or the network's change."""
         W = self.geometry.term.as_movement(W)
         if self.network:
             net, start = self.geometry.net, self.geometry.params
@@ -105,17 +105,14 @@ class RegularizedRisk(eqx.Module):
     @entry
     def quadratic(self, W: Float[Array, "m d"]) -> Float[Array, " n"]:
         """The quadratic term at the inputs."""
-        return jnp.sum(self._weighted(W) * self.movements(W), axis=1) / 2
+        Z = self.movements(W)
+        return quadratic_term(self.T.astype(Z.dtype), Z)
 
     @entry
     def movements(self, W: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        """The changes of the pre-activations."""
+        """The changes `Z` of the pre-activations."""
         W = self.geometry.term.as_movement(W)
         return product(self.geometry.term.x.astype(W.dtype), W.T)
-
-    def _weighted(self, W: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        Z = self.movements(W)
-        return self.T.astype(Z.dtype) * Z / math.sqrt(self.width)
 
     @entry
     def penalties(self, W: Float[Array, "m d"]) -> list[Float[Array, ""]]:
@@ -161,7 +158,8 @@ class RegularizedRisk(eqx.Module):
             )
         W, V = self.geometry.term.as_movement(W), self.geometry.term.as_movement(V)
         slope, curvature = self.slopes(W)
-        along = self.geometry.term(V) + jnp.sum(self._weighted(W) * self.movements(V), axis=1)
+        Z = self.movements(W)
+        along = self.geometry.term(V) + linear_term(self.T.astype(Z.dtype) * Z, self.movements(V))
         data = jnp.mean(curvature * along**2 + 2 * slope * self.quadratic(V))
         *quadratic, _ = self.penalties(V)
         if not self.strengths[3]:
@@ -185,20 +183,11 @@ def theory_strengths(
     $$\lambda_1 = \lambda_3 = m^{1/2} d^{-(k-1)/2} \varepsilon, \qquad \lambda_2 = \varepsilon,
     \qquad \lambda_4 = d^{-2(k-1)} \varepsilon$$
 
-    At practical widths the last is far too large ($\lambda_4 R_4(W^*)$ is about $10^5$ for a
-    sigmoid): with `r4`, $R_4$ at a good solution, it is $\varepsilon / R_4(W^*)$ instead.
+    with `width` m, `inputs` d, `degree` k and `accuracy` $\varepsilon$. At practical widths the
+    last is far too large ($\lambda_4 R_4(W^*)$ is about $10^5$ for a sigmoid): with `r4`, $R_4$ at
+    a good solution, it is $\varepsilon / R_4(W^*)$ instead.
 
     Source: NB-16 and section 8, item 12, arXiv:2206.03688 Theorem 4.
-
-    Args:
-        width: m.
-        inputs: d.
-        degree: k, at least 1.
-        accuracy: $\varepsilon$.
-        r4: $R_4(W^*)$, for the practical value of the last.
-
-    Raises:
-        ValueError: a number is out of range.
 
     Example:
         >>> theory_strengths(100, 5, 1, accuracy=0.5)
@@ -217,10 +206,10 @@ def theory_strengths(
 
 
 @eqx.filter_jit
-def _curvatures(net, params: TwoLayerParams, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
-    return net.activation.derivative(2)(product(x, params.W.T)) * params.a[None, :]
+def _second_coefficients(sigma, params, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
+    return coefficients(sigma, params, x, 2)
 
 
-def product(A: Any, B: Any) -> Array:
-    """Of two matrices at full precision."""
+def product(A: ArrayLike, B: ArrayLike) -> Array:
+    """The product of two matrices at full precision."""
     return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)

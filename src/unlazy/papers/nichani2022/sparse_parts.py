@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A movement whose quadratic Taylor term is a sum of powers, from weights on a sphere."""
+"""Lemma 1: a movement whose quadratic Taylor term is a sum of powers of linear forms."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,9 @@ def sparse_part(
 ) -> QuadraticFit:
     r"""The movement $W_Q$ of Lemma 1, whose quadratic term is a sum of powers.
 
-    It is $\sum_i \alpha_i (\beta_i^\top x)^{p_i}$. For one term, $\beta$ a unit vector and
+    The sum is $\sum_i \alpha_i (\beta_i^\top x)^{p_i}$, with the rows of `betas` of any norm and
+    all `powers` at least 2, for a start with init="sphere" of radius $\kappa$, its init_scale, and
+    an activation with a second derivative. For one term, $\beta$ a unit vector and
     $\sqrt d\, t = \beta^\top x$,
 
     $$h(w) = \alpha \sum_l \frac{q_l}{c_l(\sigma'')} P_l(\beta^\top w), \qquad
@@ -41,25 +43,17 @@ def sparse_part(
 
     on the $g$ pairs of twins that the term has for itself, m/2 of them if it is alone: pairs are
     dealt out in turn. Then $f_Q = (\beta^\top x)^2\, \frac1g \sum_r \sigma''(w_{0,r}^\top x)\,
-    h(w_{0,r})$ has the right mean, its error falls like $m^{-1/2}$, and
+    h(w_{0,r})$ has the right mean where $\|x\| = \sqrt d / \kappa$, its error falls like
+    $m^{-1/2}$, and
 
     $$\|W_Q\|_{2,4}^4 \to 8 R \sum_{i \le R} \mathbb E h_i^2, \qquad
     \mathbb E h_i^2 = \alpha_i^2 \sum_l \frac{q_l^2}{c_l^2 N(d, l)}.$$
 
     Source: NB-40, arXiv:2206.03688 Lemma 1, reconstructed; there all powers are k + 1.
 
-    Args:
-        net: with init="sphere" and an activation with a second derivative.
-        params0: its start, of radius $\kappa$, the init_scale.
-        alphas: the factors.
-        betas: the directions, one a row, of any norm.
-        powers: one a term, 2 or more.
-        x: points of norm $\sqrt d / \kappa$ where the error is measured.
-
     Raises:
-        ValueError: the start is not of that kind, rows of `x` have another norm, numbers of terms
-            differ or exceed the pairs, or a $c_l(\sigma'')$ that is needed vanishes: the message
-            names l and a shift of the activation that helps.
+        ValueError: a $c_l(\sigma'')$ that is needed vanishes: the message names l and a shift of
+            the activation that helps.
 
     Example:
         >>> import jax, unlazy as ul

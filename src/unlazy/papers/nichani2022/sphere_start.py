@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts with weights on a sphere, and whether their activation can build what is asked of it."""
+"""Checks of starts with weights on a sphere, and the zonal coefficients of their activation."""
 
 import functools
 import math
@@ -16,10 +16,9 @@ from unlazy.special.shifts import ShiftReport
 
 
 def check_sphere_start(net: TwoLayer, params0: TwoLayerParams, x: Inputs | None) -> float:
-    r"""Raise unless this is a start on a sphere; returns the radius of its inputs.
+    r"""Raise unless this is a start on a sphere; returns the norm of its inputs.
 
-    A start of radius kappa is for inputs of norm $\sqrt d / \kappa$, where pre-activations have
-    variance 1.
+    It is $\sqrt d / \kappa$ for a start of radius $\kappa$: then pre-activations have variance 1.
     """
     check_twins(net, params0, "sphere")
     norms = np.linalg.norm(np.asarray(params0.W, np.float64), axis=1)
@@ -42,14 +41,10 @@ def zonal_coefficients(
 
     $$c_l = \mathbb E[\sigma^{(j)}(\sqrt d\, t)\, P_l(t)]$$
 
-    Source: NB-10 and section 8, item 7, arXiv:2206.03688 Assumption 3.
+    with j the order of the `derivative`, for the `degrees` l that a construction divides by.
+    `generic_shift` is asked for `learned`, the degree k of the low part.
 
-    Args:
-        sigma: the activation.
-        derivative: j.
-        d: dimension of the space.
-        degrees: those l that a construction divides by.
-        learned: k, the degree of the low part, of which `generic_shift` is asked.
+    Source: NB-10 and section 8, item 7, arXiv:2206.03688 Assumption 3.
     """
     report = _report(sigma, d, learned, derivative)
     for lost in report.vanishing:

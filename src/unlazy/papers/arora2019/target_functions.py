@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Target functions made of powers of linear forms, as the learnability theorem speaks of them."""
+"""The target functions of section 6: sums of powers of linear forms."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class TargetFunction(Protocol):
     """A function on the unit sphere that is a sum of powers of linear forms."""
 
     def __call__(self, x: Inputs) -> Float64[np.ndarray, " n"]:
-        """Its values at the rows of `x`: labels."""
+        """The labels: its values at the rows of `x`."""
         ...
 
     def powers(self) -> Powers:
@@ -136,9 +136,9 @@ class Cosine(eqx.Module):
         return np.cos(_linear_form(x, self.beta)) - 1
 
     def powers(self) -> Powers:
-        """The terms of its series, in the direction of `beta`, until they no longer matter.
+        """The terms of its series along `beta`, until they no longer matter.
 
-        From a norm of 711 on, the first term that float64 cannot hold is infinite and the last.
+        From a norm of 711 on, the series ends with an infinite term: float64 cannot hold it.
         """
 
         def log_term(b: float, j: int) -> float:
@@ -178,7 +178,7 @@ class Arctan(eqx.Module):
         return z * np.arctan(z / 2)
 
     def powers(self) -> Powers:
-        """The terms of its series, in the direction of `beta`, until they no longer matter."""
+        """The terms of its series along `beta`, until they no longer matter."""
 
         def log_term(b: float, j: int) -> float:
             return math.log(2 / (2 * j - 1)) + 2 * j * math.log(b / 2)
@@ -219,7 +219,7 @@ class Constant(eqx.Module):
 
 
 def row_norms(beta: Float64[np.ndarray, "q d"]) -> Float64[np.ndarray, " q"]:
-    """Norms of rows of any size, whose squares may be outside of float64."""
+    """Norms of the rows; their squares may be outside of float64."""
     return np.hypot.reduce(np.abs(beta), axis=1)
 
 
@@ -234,10 +234,11 @@ def _linear_form(x: Inputs, beta) -> Float64[np.ndarray, " n"]:
 
 
 def _even_series(beta, log_term: Callable[[float, int], float], *, first: int) -> Powers:
-    r"""The alternating even series of $\|\beta\|$ with these terms, of which `first` is the sign.
+    r"""The alternating even series with the terms `exp(log_term(|beta|, j))`; `first` is its sign.
 
-    Terms and not coefficients, for the unit vector along beta: a factorial leaves the range of
-    float64 long before the terms of a large beta do. Cut where those of its bound are negligible.
+    It is written for the unit vector along beta, with terms in place of coefficients: a factorial
+    leaves the range of float64 long before the terms of a large beta do. The series ends where the
+    terms of the paper's bound are negligible.
     """
     beta = np.asarray(beta, np.float64)
     b = float(row_norms(beta[None, :])[0])
