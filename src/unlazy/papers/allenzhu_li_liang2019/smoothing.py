@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ReLU averaged over Gaussian noise in its argument."""
+"""Section 6, smoothing: the ReLU averaged over Gaussian noise in its argument."""
 
 import jax.numpy as jnp
 import jax.scipy.stats.norm as gaussian
@@ -14,19 +14,14 @@ from unlazy.core.entries import entry
 def smoothed_relu(
     z: Float[Array | np.ndarray, "*shape"], std: int | float, *, derivative: int = 0
 ) -> Float[Array, "*shape"]:
-    r"""ReLU averaged over Gaussian noise, or a derivative of that.
+    r"""The ReLU averaged over Gaussian noise of standard deviation `std`, or a derivative of that.
 
     $$E_{\rho \sim N(0, s^2)}\, \sigma(z + \rho) = z\, \Phi(z/s) + s\, \varphi(z/s)$$
 
-    with the first derivative $\Phi(z/s)$ and the second $\varphi(z/s)/s$.
+    with the first derivative $\Phi(z/s)$ and the second $\varphi(z/s)/s$; in the dtype of `z`.
 
     Source: LG-15, arXiv:1811.04918 section 6. The paper's curvature "about 1" is at most
     $1/\sqrt{2\pi}$ at s = 1.
-
-    Args:
-        z: any array; the result has its dtype.
-        std: $s$.
-        derivative: 0, 1 or 2.
 
     Example:
         >>> print(smoothed_relu(jnp.zeros(()), 1.0).round(4))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smoothed, sign-randomised and regularised objectives of a three-layer learner."""
+"""Section 4: the regulariser and the two objectives that Algorithms 2 and 3 descend on."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,16 +10,53 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.core.checks import check_finite, check_name
+from unlazy.core.checks import check_finite, check_name, is_known
 from unlazy.core.entries import entry
 from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import ThreeLayer, ThreeLayerParams
-from unlazy.papers.allenzhu_li_liang2019.spread import three_layer_regularizer
 from unlazy.papers.shared.learner_data import mean_loss
 
 
+@entry
+def three_layer_regularizer(
+    delta: ThreeLayerParams,
+    *,
+    lam_w: int | float,
+    lam_v: int | float,
+    alpha: int | float = 2,
+    scale: int | float | Float[Array, ""] = 1.0,
+) -> Float[Array, ""]:
+    r"""The penalty on a movement of both hidden layers, which keeps that of the first spread.
+
+    $$R(\sqrt\lambda W', \sqrt\lambda V') = \lambda_v \lambda \|V'\|_F^2
+    + \lambda_w \lambda^{1 + \alpha/2} \|W'\|_{2,2+\alpha}^{2+\alpha}$$
+
+    for the movement `delta`, with `scale` for $\lambda$, the multiplier of the network; the paper
+    has $\alpha = 2$. In the dtype of `delta`, differentiable.
+
+    Source: LG-13, arXiv:1811.04918 section 4.
+
+    Example:
+        >>> import jax.random as jr
+        >>> from unlazy.nets import ThreeLayer
+        >>> delta = ThreeLayer(inputs=2, widths=2).init(key=jr.key(0))
+        >>> print(three_layer_regularizer(delta, lam_w=0.0, lam_v=0.0))
+        0.0
+    """
+    if not (math.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"`alpha` must be a positive number, got alpha={alpha}.")
+    for name, value in {"lam_w": lam_w, "lam_v": lam_v}.items():
+        if is_known(value) and not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"`{name}` must be a number >= 0, got {name}={value}.")
+    rows = jnp.sum(delta.W**2, axis=1)
+    power = 1 + alpha / 2
+    first = jnp.sum(rows**2 if power == 2 else rows**power)
+    scale = jnp.asarray(scale, delta.W.dtype)
+    return lam_v * scale * jnp.sum(delta.V**2) + lam_w * scale**power * first
+
+
 class Movement(NamedTuple):
-    """What is trained: the movements of both hidden layers."""
+    """The movements of both hidden layers, which are trained."""
 
     W: Float[Array, "m1 d"]
     V: Float[Array, "m2 m1"]
@@ -34,7 +72,7 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class ThreeLayerObjective:
-    r"""The objective of one draw of noise and signs, for a three-layer learner.
+    r"""The objective of a three-layer learner for one draw of noise and signs.
 
     $$L\big(\lambda F(x; W_0 + W^\rho + \Sigma W', V_0 + V^\rho + V' \Sigma), y\big)
     + R(\sqrt\lambda W', \sqrt\lambda V')$$
@@ -48,13 +86,11 @@ class ThreeLayerObjective:
     Args:
         net: the learner; its own multiplier applies on top of $\lambda$.
         variant: 1 without signs, 2 with.
-        loss: a name for `losses.pointwise`, or a loss. For k > 1 outputs "pseudo-huber" is that of
-            the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, 1-Lipschitz as for one output; others
-            are summed over outputs, with a Lipschitz constant of $\sqrt k$ times their own.
+        loss: as in `two_layer_sgd`.
         sigma_w: $\sigma_w$; None for $m_1^{-0.99}$.
         sigma_v: $\sigma_v$; None for $m_2^{-0.51}$.
-        lam_w: of the regulariser.
-        lam_v: of the regulariser.
+        lam_w: of the regulariser R, see `three_layer_regularizer`.
+        lam_v: likewise.
 
     Example:
         >>> objective = ThreeLayerObjective(ThreeLayer(inputs=2, widths=100))
@@ -92,42 +128,37 @@ class ThreeLayerObjective:
 
     @entry
     def draw(self, params: ThreeLayerParams, *, key: PRNGKeyArray) -> Draw:
-        """Fresh noise and signs, in the dtype of `params`."""
+        """Draw noise and signs, in the dtype of `params`."""
         key_noise, key_signs = jr.split(key)
         return self.noise(params, self.signs(params, key=key_signs), key=key_noise)
 
     @entry
     def noise(self, params: ThreeLayerParams, signs: Array, *, key: PRNGKeyArray) -> Draw:
-        """Fresh noise with given signs."""
+        """Draw noise, with the signs given."""
         key_W, key_V = jr.split(key)
         dtype, (sigma_w, sigma_v) = params.W.dtype, self.spreads
-        return Draw(
-            W=_gaussian(key_W, params.W.shape, sigma_w, dtype),
-            V=_gaussian(key_V, params.V.shape, sigma_v, dtype),
-            signs=signs,
-        )
+        W = _gaussian(key_W, params.W.shape, sigma_w, dtype)
+        return Draw(W, _gaussian(key_V, params.V.shape, sigma_v, dtype), signs)
 
     @entry
     def signs(self, params: ThreeLayerParams, *, key: PRNGKeyArray) -> Float[Array, " m1"]:
-        """Fresh signs; ones in the first variant."""
+        """Draw signs; ones in the first variant."""
         m1, dtype = self.net.widths[0], params.W.dtype
         return jnp.ones(m1, dtype) if self.variant == 1 else jr.rademacher(key, (m1,), dtype=dtype)
 
     @entry
     def weights(self, params: ThreeLayerParams, delta: Movement, draw: Draw) -> ThreeLayerParams:
-        """The network's parameters for that movement, noise and signs."""
+        """The network's parameters for a movement and a draw."""
         s = draw.signs
-        moved = (
-            params.W + draw.W + s[:, None] * delta.W,
-            params.V + draw.V + delta.V * s[None, :],
-        )
-        return eqx.tree_at(lambda p: (p.W, p.V), params, moved)
+        W = params.W + draw.W + s[:, None] * delta.W
+        V = params.V + draw.V + delta.V * s[None, :]
+        return eqx.tree_at(lambda p: (p.W, p.V), params, (W, V))
 
     @entry
     def data_loss(
         self, params: ThreeLayerParams, batch: tuple[Array, Array], lam: Float[Array, ""] | float
     ) -> Float[Array, ""]:
-        """The mean loss of the network times `lam`, at finished weights."""
+        """The mean loss of `lam` times the network, at parameters that hold movement and noise."""
         x, y = batch
         return mean_loss(pointwise(self.loss), lam * self.net(params, x), y)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact Rademacher complexity of pseudo networks, and the movements that attain it."""
+"""Lemmas B.5 and 6.12, exactly: Rademacher complexities of pseudo networks, and maximisers."""
+
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,14 +23,18 @@ _ENTRIES = 2**23  # held at a time in the batch of first-layer neurons
 
 
 class TwoLayerSupremum(eqx.Module):
-    """The largest correlation of a two-layer pseudo network with given signs, and its maximiser."""
+    """The largest correlation of a two-layer pseudo network with given signs, and its maximiser.
+
+    The maximiser is float64. With x64 off JAX would round it in the next operation: work on
+    `np.asarray(result.dW)`.
+    """
 
     value: float
     dW: Float64[Array, "m d"]
 
 
 class ThreeLayerSupremum(eqx.Module):
-    """The largest correlation of a three-layer pseudo network with given signs, and where it is."""
+    """The same for a three-layer pseudo network; see `TwoLayerSupremum`."""
 
     value: float
     dW: Float64[Array, "m1 d"]
@@ -48,24 +54,11 @@ def rademacher_pseudo_two_layer_supremum(
     $$\sup_{\|W'\|_{2,\infty} \le \tau} \frac1n \sum_j \xi_j\, g^{(b)}(x_j; W') =
     \frac\tau n \sum_i |a_i| \Big\| \sum_j \xi_j D_i(x_j)\, x_j \Big\|_2$$
 
-    with $D_i(x) = 1[\langle w_i, x\rangle + b_i \ge 0]$ at `params0`; attained by rows of length
-    $\tau$ along these sums. Exact.
+    for a network of one output, with $D_i(x) = 1[\langle w_i, x\rangle + b_i \ge 0]$ at
+    `params0`; attained by rows of length $\tau$ along these sums. Exact. The `signs` $\xi$ may be
+    any finite numbers.
 
     Source: LG-20, beside arXiv:1811.04918 Lemma B.5.
-
-    Args:
-        params0: where the signs of the neurons are taken; one output.
-        x: inputs.
-        signs: $\xi$, one a sample; any finite numbers.
-        tau: the largest movement of a row.
-
-    Returns:
-        The value and its maximiser in float64. With x64 off JAX would round it in the next
-        operation: work on `np.asarray(result.dW)`.
-
-    Raises:
-        TypeError: `params0` are of another network.
-        ValueError: shapes do not fit, an entry is not finite, or `tau` is not positive.
 
     Example:
         >>> params = BiasedTwoLayerParams(W=jnp.eye(2), b=jnp.zeros(2), a=jnp.array([1.0, -2.0]))
@@ -98,19 +91,10 @@ def rademacher_pseudo_two_layer(
     $$\mathcal R = \mathbb E_\xi \frac\tau n \sum_i |a_i| \Big\| \sum_j \xi_j D_i(x_j)\, x_j
     \Big\|_2$$
 
-    exact up to the sampling of the signs.
+    the mean of `rademacher_pseudo_two_layer_supremum` over `draws` sign vectors: exact up to their
+    sampling.
 
     Source: LG-20 and LG-39, beside arXiv:1811.04918 Lemma B.5.
-
-    Args:
-        params0: where the signs of the neurons are taken; one output.
-        x: inputs.
-        tau: the largest movement of a row.
-        draws: sign vectors to average over.
-        key: for the signs.
-
-    Raises:
-        ValueError: as for `rademacher_pseudo_two_layer_supremum`; `draws` is below 2.
 
     Example:
         >>> params = BiasedTwoLayerParams(W=jnp.eye(2), b=jnp.zeros(2), a=jnp.ones(2))
@@ -139,27 +123,13 @@ def rademacher_pseudo_three_layer_supremum(
     \Big( \sum_q s_q^4 \Big)^{1/4}, \qquad
     s_q = \Big\| \sum_j \xi_j D_w(x_j)_q\, x_j\, (a \circ D_v(x_j))^\top \Big\|_{\mathrm{op}}$$
 
-    over $\|W'\|_{2,4} \le \tau_w$ and $\|V'\|_F \le \tau_v$; attained by rows
+    over $\|W'\|_{2,4} \le \tau_w$ and $\|V'\|_F \le \tau_v$, for a network of one output with
+    its signs $D_w$ and $D_v$ at `params0`; attained by rows
     $w_q = \tau_w s_q u_q/\|s\|_4$ along the left singular vectors, and columns of $V'$ along the
     right ones, of lengths $\tau_v s_q^2/\|s\|_4^2$. The matrices are never formed: $s_q^2$ is an
-    eigenvalue of a (d, d) matrix. Exact.
+    eigenvalue of a (d, d) matrix. Exact. The `signs` $\xi$ may be any finite numbers.
 
     Source: LG-20, beside arXiv:1811.04918 Lemma 6.12.
-
-    Args:
-        params0: where the signs of the neurons are taken; one output.
-        x: inputs.
-        signs: $\xi$, one a sample; any finite numbers.
-        tau_w: radius of W' in the 2,4 norm.
-        tau_v: radius of V' in the Frobenius norm.
-
-    Returns:
-        The value and its maximiser in float64. With x64 off JAX would round it in the next
-        operation: work on `np.asarray(result.dW)`.
-
-    Raises:
-        TypeError: `params0` are of another network.
-        ValueError: shapes do not fit, an entry is not finite, or a radius is not positive.
 
     Example:
         >>> eye, zero = jnp.eye(2), jnp.zeros(2)
@@ -203,20 +173,10 @@ def rademacher_pseudo_three_layer(
 
     $$\mathcal R = \mathbb E_\xi \frac{\tau_w \tau_v}{n} \Big( \sum_q s_q^4 \Big)^{1/4}$$
 
-    with $s_q$ of `rademacher_pseudo_three_layer_supremum`: exact up to the sampling of the signs.
+    the mean of `rademacher_pseudo_three_layer_supremum` over `draws` sign vectors: exact up to
+    their sampling.
 
     Source: LG-20 and LG-39, beside arXiv:1811.04918 Lemma 6.12.
-
-    Args:
-        params0: where the signs of the neurons are taken; one output.
-        x: inputs.
-        tau_w: radius of W' in the 2,4 norm.
-        tau_v: radius of V' in the Frobenius norm.
-        draws: sign vectors to average over.
-        key: for the signs.
-
-    Raises:
-        ValueError: as for `rademacher_pseudo_three_layer_supremum`; `draws` is below 2.
 
     Example:
         >>> eye, zero = jnp.eye(2), jnp.zeros(2)
@@ -235,13 +195,13 @@ def rademacher_pseudo_three_layer(
     return estimate(float(tau_w) * float(tau_v) / len(data.x) * fourth)
 
 
-class _TwoLayer(eqx.Module):
+class _TwoLayer(NamedTuple):
     x: Float64[np.ndarray, "n d"]
     D: Bool[np.ndarray, "n m"]
     a: Float64[np.ndarray, " m"]
 
 
-class _ThreeLayer(eqx.Module):
+class _ThreeLayer(NamedTuple):
     x: Float64[np.ndarray, "n d"]
     Dw: Bool[np.ndarray, "n m1"]
     Dv: Bool[np.ndarray, "n m2"]
@@ -251,18 +211,17 @@ class _ThreeLayer(eqx.Module):
 def _two_layer(params: BiasedTwoLayerParams, x: Inputs) -> _TwoLayer:
     check_kind(params, BiasedTwoLayerParams, name="params0")
     check_network(params.W, x)
-    a = _one_output(params.a)
-    z = _affine(x, params.W, params.b)
-    return _TwoLayer(np.asarray(x, np.float64), z >= 0, a)
+    active = _affine(x, params.W, params.b) >= 0
+    return _TwoLayer(np.asarray(x, np.float64), active, _one_output(params.a))
 
 
 def _three_layer(params: ThreeLayerParams, x: Inputs) -> _ThreeLayer:
     check_kind(params, ThreeLayerParams, name="params0")
     check_network(params.W, x)
-    a = _one_output(params.a)
     first = _affine(x, params.W, params.b1)
     second = _affine(np.maximum(first, 0), params.V, params.b2)
-    return _ThreeLayer(np.asarray(x, np.float64), first >= 0, second >= 0, a)
+    active = first >= 0, second >= 0
+    return _ThreeLayer(np.asarray(x, np.float64), *active, _one_output(params.a))
 
 
 def _affine(x, W, b) -> Float64[np.ndarray, "n m"]:
@@ -305,18 +264,14 @@ def _sums(D, x, xi) -> Float64[np.ndarray, "m d"]:
 
 
 def _tops(data: _ThreeLayer, xi) -> tuple[np.ndarray, np.ndarray]:
-    """The largest eigenvalue of every Y_q^T K Y_q, and its eigenvector, a row a neuron."""
+    """The largest eigenvalue of every Y_q^T K Y_q, and its eigenvector, per neuron q."""
     n, d = data.x.shape
-    scaled = jnp.asarray(data.Dv * data.a)
+    scaled, y, masks = jnp.asarray(data.Dv * data.a), jnp.asarray(xi[:, None] * data.x), data.Dw.T
     K = jnp.matmul(scaled, scaled.T, precision=_HIGHEST)
-    batch = int(np.clip(_ENTRIES // (n * d), 1, data.Dw.shape[1]))
-    values, vectors = _top_of_each(K, jnp.asarray(xi[:, None] * data.x), data.Dw.T, batch)
-    return np.asarray(values), np.asarray(vectors)
-
-
-def _top_of_each(K: Array, y: Array, masks, batch: int) -> tuple[Array, Array]:
-    parts = [_batch(K, y, jnp.asarray(masks[q : q + batch])) for q in range(0, len(masks), batch)]
-    return jnp.concatenate([p[0] for p in parts]), jnp.concatenate([p[1] for p in parts])
+    step = int(np.clip(_ENTRIES // (n * d), 1, len(masks)))
+    parts = [_batch(K, y, jnp.asarray(masks[q : q + step])) for q in range(0, len(masks), step)]
+    values, vectors = zip(*parts, strict=True)
+    return np.concatenate(values), np.concatenate(vectors)
 
 
 @jax.jit
