@@ -55,8 +55,6 @@ from unlazy.papers.allenzhu_li_liang2019.rademacher_rates import rademacher_rate
 from unlazy.papers.allenzhu_li_liang2019.rademacher_rates import (
     rademacher_relu_layer as rademacher_relu_layer,
 )
-from unlazy.papers.allenzhu_li_liang2019.smoothing import smoothed_relu as smoothed_relu
-from unlazy.papers.allenzhu_li_liang2019.spread import spread_ratio as spread_ratio
 from unlazy.papers.allenzhu_li_liang2019.table1 import three_layer_theory as three_layer_theory
 from unlazy.papers.allenzhu_li_liang2019.theorems import three_layer_rates as three_layer_rates
 from unlazy.papers.allenzhu_li_liang2019.theorems import two_layer_rates as two_layer_rates
@@ -75,6 +73,8 @@ from unlazy.papers.allenzhu_li_liang2019.three_layer_existence import (
 from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
     ThreeLayerObjective as ThreeLayerObjective,
 )
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import smoothed_relu as smoothed_relu
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import spread_ratio as spread_ratio
 from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
     three_layer_regularizer as three_layer_regularizer,
 )

@@ -73,7 +73,7 @@ def pseudo_output(
             f"got {tuple(mask.shape for mask in pattern.layers)}. Take it at the same net and x."
         )
     h = jnp.asarray(x)
-    for i, ((weight, bias), mask) in enumerate(zip(_layers(params), pattern.layers, strict=True)):
+    for i, ((weight, bias), mask) in enumerate(zip(layers(params), pattern.layers, strict=True)):
         z = h @ weight.T
         if i < kept:
             z = z + bias[None, :]
@@ -82,7 +82,7 @@ def pseudo_output(
     return net.multiplier * outputs if isinstance(net, ThreeLayer) else outputs
 
 
-def _layers(params: LearnerParams) -> tuple[tuple[Array, Array], ...]:
+def layers(params: LearnerParams) -> tuple[tuple[Array, Array], ...]:
     """Weights and biases, layer by layer."""
     if isinstance(params, BiasedTwoLayerParams):
         return ((params.W, params.b),)

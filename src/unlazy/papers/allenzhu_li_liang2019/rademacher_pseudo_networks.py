@@ -15,6 +15,7 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
 from unlazy.nets.checking import check_kind
+from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import LearnerParams, layers
 from unlazy.papers.shared.patterns import Inputs, check_network
 from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
 
@@ -67,9 +68,9 @@ def rademacher_pseudo_two_layer_supremum(
         2.12132
     """
     check_positive(tau, "tau")
-    data = _two_layer(params0, x)
+    data = _frozen(params0, BiasedTwoLayerParams, x)
     xi = _as_signs(signs, len(data.x))
-    sums = _sums(data.D, data.x, xi)
+    sums = _sums(data, xi)
     lengths = np.linalg.norm(sums, axis=1)
     unit = sums / np.where(lengths > 0, lengths, 1.0)[:, None]
     with float64():
@@ -103,8 +104,8 @@ def rademacher_pseudo_two_layer(
         1.414214
     """
     check_positive(tau, "tau")
-    data, xis = _two_layer(params0, x), _draw_signs(x, draws, key)
-    lengths = [np.linalg.norm(_sums(data.D, data.x, xi), axis=1) for xi in xis]
+    data, xis = _frozen(params0, BiasedTwoLayerParams, x), _draw_signs(x, draws, key)
+    lengths = [np.linalg.norm(_sums(data, xi), axis=1) for xi in xis]
     return estimate(float(tau) / len(data.x) * np.array([np.abs(data.a) @ l for l in lengths]))
 
 
@@ -141,18 +142,19 @@ def rademacher_pseudo_three_layer_supremum(
     """
     check_positive(tau_w, "tau_w")
     check_positive(tau_v, "tau_v")
-    data = _three_layer(params0, x)
+    data = _frozen(params0, ThreeLayerParams, x)
     xi = _as_signs(signs, len(data.x))
     with float64():
         squares, u = _tops(data, xi)
         s = np.sqrt(np.maximum(squares, 0))
         four = float(np.sum(s**4)) ** 0.25
+        Dw, Dv = data.masks
         if four == 0:
-            m2, m1 = data.Dv.shape[1], data.Dw.shape[1]
+            m2, m1 = Dv.shape[1], Dw.shape[1]
             return ThreeLayerSupremum(0.0, jnp.zeros((m1, data.x.shape[1])), jnp.zeros((m2, m1)))
         # The right singular vector times s_q is the sum over samples of (a D_v) <x, u_q> xi D_w.
-        weights = xi[:, None] * data.Dw * (data.x @ u.T)
-        right = (data.Dv * data.a).T @ weights
+        weights = xi[:, None] * Dw * (data.x @ u.T)
+        right = (Dv * data.a).T @ weights
         dW = float(tau_w) * (s / four)[:, None] * u
         dV = float(tau_v) * right * (s / four**2)
         value = float(tau_w) * float(tau_v) / len(xi) * four
@@ -188,40 +190,28 @@ def rademacher_pseudo_three_layer(
     """
     check_positive(tau_w, "tau_w")
     check_positive(tau_v, "tau_v")
-    data, xis = _three_layer(params0, x), _draw_signs(x, draws, key)
+    data, xis = _frozen(params0, ThreeLayerParams, x), _draw_signs(x, draws, key)
     with float64():
         squares = [np.maximum(_tops(data, xi)[0], 0) for xi in xis]
     fourth = np.array([float(np.sum(s**2)) ** 0.25 for s in squares])
     return estimate(float(tau_w) * float(tau_v) / len(data.x) * fourth)
 
 
-class _TwoLayer(NamedTuple):
+class _Frozen(NamedTuple):
     x: Float64[np.ndarray, "n d"]
-    D: Bool[np.ndarray, "n m"]
+    masks: list[Bool[np.ndarray, "n m"]]  # the signs of the neurons, by layer
     a: Float64[np.ndarray, " m"]
 
 
-class _ThreeLayer(NamedTuple):
-    x: Float64[np.ndarray, "n d"]
-    Dw: Bool[np.ndarray, "n m1"]
-    Dv: Bool[np.ndarray, "n m2"]
-    a: Float64[np.ndarray, " m2"]
-
-
-def _two_layer(params: BiasedTwoLayerParams, x: Inputs) -> _TwoLayer:
-    check_kind(params, BiasedTwoLayerParams, name="params0")
+def _frozen(params: LearnerParams, kind: type, x: Inputs) -> _Frozen:
+    check_kind(params, kind, name="params0")
     check_network(params.W, x)
-    active = _affine(x, params.W, params.b) >= 0
-    return _TwoLayer(np.asarray(x, np.float64), active, _one_output(params.a))
-
-
-def _three_layer(params: ThreeLayerParams, x: Inputs) -> _ThreeLayer:
-    check_kind(params, ThreeLayerParams, name="params0")
-    check_network(params.W, x)
-    first = _affine(x, params.W, params.b1)
-    second = _affine(np.maximum(first, 0), params.V, params.b2)
-    active = first >= 0, second >= 0
-    return _ThreeLayer(np.asarray(x, np.float64), *active, _one_output(params.a))
+    h, masks = np.asarray(x, np.float64), []
+    for W, b in layers(params):
+        z = _affine(h, W, b)
+        h = np.maximum(z, 0)
+        masks.append(z >= 0)
+    return _Frozen(np.asarray(x, np.float64), masks, _one_output(params.a))
 
 
 def _affine(x, W, b) -> Float64[np.ndarray, "n m"]:
@@ -259,14 +249,15 @@ def _draw_signs(x: Inputs, draws: int, key: PRNGKeyArray) -> Float64[np.ndarray,
     return np.asarray(jr.rademacher(key, (draws, np.shape(x)[0]), dtype=jnp.int8), np.float64)
 
 
-def _sums(D, x, xi) -> Float64[np.ndarray, "m d"]:
-    return D.T.astype(np.float64) @ (xi[:, None] * x)
+def _sums(data: _Frozen, xi) -> Float64[np.ndarray, "m d"]:
+    return data.masks[0].T.astype(np.float64) @ (xi[:, None] * data.x)
 
 
-def _tops(data: _ThreeLayer, xi) -> tuple[np.ndarray, np.ndarray]:
+def _tops(data: _Frozen, xi) -> tuple[np.ndarray, np.ndarray]:
     """The largest eigenvalue of every Y_q^T K Y_q, and its eigenvector, per neuron q."""
     n, d = data.x.shape
-    scaled, y, masks = jnp.asarray(data.Dv * data.a), jnp.asarray(xi[:, None] * data.x), data.Dw.T
+    masks, Dv = data.masks[0].T, data.masks[1]
+    scaled, y = jnp.asarray(Dv * data.a), jnp.asarray(xi[:, None] * data.x)
     K = jnp.matmul(scaled, scaled.T, precision=_HIGHEST)
     step = int(np.clip(_ENTRIES // (n * d), 1, len(masks)))
     parts = [_batch(K, y, jnp.asarray(masks[q : q + step])) for q in range(0, len(masks), step)]

@@ -13,14 +13,18 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
-from unlazy.core.checks import check_count, check_finite, check_key, check_positive
+from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.trees import gaussian_like
 from unlazy.losses import PointwiseLoss, check_targets
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.nets.checking import check_kind, check_owner
-from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Movement, ThreeLayerObjective
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
+    Movement,
+    ThreeLayerObjective,
+    check_range,
+)
 from unlazy.papers.shared.learner_data import Data, check_learner_data
 from unlazy.train.history import Outcome
 
@@ -138,8 +142,8 @@ def three_layer_sgd(
     for name, value in (counts | {"candidates": candidates}).items():
         check_count(value, name)
     check_positive(learning_rate, "learning_rate")
-    _check_range(decay, "decay", below=1)
-    _check_range(noise, "noise")
+    check_range(decay, "decay", below=1)
+    check_range(noise, "noise")
     objective = ThreeLayerObjective(net, variant, loss, sigma_w, sigma_v, lam_w, lam_v)
     plan = _Plan(objective, inner_steps, batch_size, noise > 0)
     rate, spread = (jnp.asarray(value, params.W.dtype) for value in (learning_rate, noise))
@@ -267,10 +271,3 @@ def _candidate_losses(
 def _rescaled(net: ThreeLayer, lam: float) -> ThreeLayer:
     options = net.outputs, net.activation, net.init_kind, net.init_scale
     return ThreeLayer(net.inputs, net.widths, *options, net.multiplier * lam)
-
-
-def _check_range(value: int | float, name: str, below: int | float = np.inf) -> None:
-    check_finite(value, name)
-    if not 0 <= value < below:
-        limit = "" if np.isinf(below) else f" and below {below}"
-        raise ValueError(f"`{name}` must be at least 0{limit}, got {name}={value}.")

@@ -151,37 +151,21 @@ def three_layer_weights(
     b2 = np.asarray(start.b2, np.float64)
     left = _left(info, concept, a, b2, method, variance, float(output_scale))
     W0, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
-    m1 = len(W0)
-    signs = jr.rademacher(key, (len(concept.outer), m1), dtype=jnp.int8)
+    signs = jr.rademacher(key, (len(concept.outer), len(W0)), dtype=jnp.int8)
     right = np.asarray(signs, np.float64)
     if balance is None:
         balance = float(np.max(np.abs(left))) * left.shape[1] * math.sqrt(len(left)) or 1.0
     check_positive(balance, "balance")
     left = left / balance
-    column = balance * np.sum(right * _second(W0, b1, concept, method), axis=0) / (m1 * last)
+    second = _second(W0, b1, concept, method)
     dW = np.zeros_like(W0)
-    dW[:, -1] = column
+    dW[:, -1] = balance * np.sum(right * second, axis=0) / (len(W0) * last)
     outputs = _outputs(info, a, left, right, b2, W0, b1, dW, x)
-    outputs = outputs.reshape(len(outputs), *concept.a.shape[:-1])
-    target = None if x is None else concept(np.asarray(x, np.float64))
-    worst, rms = errors(outputs, target)
     # Against the functions of the concept, which those that were given may not be made for.
     pairs = zip(first, concept.inner1, strict=True)
     bias = np.array([indicator_bias(h, phi, reach=reach) for h, phi in pairs])
-    lengths = np.sqrt(np.sum((left.T @ (right @ right.T)) * left.T, axis=1))
-    with float64():
-        return ThreeLayerWeights(
-            *(jnp.asarray(dW), left, right, float(balance)),
-            norm_W_2_inf=float(np.max(np.abs(dW))),
-            norm_V_2_inf=float(np.max(lengths)),
-            first=tuple(first),
-            bias=bias,
-            information=info,
-            outputs=outputs,
-            max_error=worst,
-            rms_error=rms,
-            correlation=_correlation(outputs, target),
-        )
+    known = {"first": tuple(first), "bias": bias, "information": info}
+    return _report(dW, left, right, balance, known, outputs, concept, x)
 
 
 def _left(
@@ -228,10 +212,25 @@ def _outputs(info, a, left, right, b2, W0, b1, dW, x) -> Float64[np.ndarray, "n 
     return np.einsum("tnk,nt->nk", outer, inner)
 
 
-def _correlation(outputs: np.ndarray, target: np.ndarray | None) -> float:
-    if target is None or np.ptp(outputs) == 0 or np.ptp(target) == 0:
-        return math.nan
-    return float(np.corrcoef(outputs.ravel(), target.ravel())[0, 1])
+def _report(dW, left, right, balance, known, outputs, concept, x) -> ThreeLayerWeights:
+    lengths = np.sqrt(np.sum((left.T @ (right @ right.T)) * left.T, axis=1))
+    outputs = outputs.reshape(len(outputs), *concept.a.shape[:-1])
+    target = None if x is None else concept(np.asarray(x, np.float64))
+    worst, rms = errors(outputs, target)
+    correlation = math.nan
+    if target is not None and np.ptp(outputs) and np.ptp(target):
+        correlation = float(np.corrcoef(outputs.ravel(), target.ravel())[0, 1])
+    with float64():
+        return ThreeLayerWeights(
+            *(jnp.asarray(dW), left, right, float(balance)),
+            norm_W_2_inf=float(np.max(np.abs(dW))),
+            norm_V_2_inf=float(np.max(lengths)),
+            **known,
+            outputs=outputs,
+            max_error=worst,
+            rms_error=rms,
+            correlation=correlation,
+        )
 
 
 def _checked(

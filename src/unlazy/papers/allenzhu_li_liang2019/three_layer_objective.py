@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Section 4: the regulariser and the two objectives that Algorithms 2 and 3 descend on."""
+"""Section 4: the objectives that Algorithms 2 and 3 descend on, with their parts.
+
+These are the regulariser, the spread ratio that it keeps low (Figure 3 (b)), and the Gaussian
+smoothing of the ReLU (section 6).
+"""
 
 import math
 from dataclasses import dataclass
@@ -8,9 +12,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
+import jax.scipy.stats.norm as gaussian
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.core.checks import check_finite, check_name, is_known
+from unlazy.core.checks import check_finite, check_name, check_positive, is_known
 from unlazy.core.entries import entry
 from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import ThreeLayer, ThreeLayerParams
@@ -37,8 +43,6 @@ def three_layer_regularizer(
     Source: LG-13, arXiv:1811.04918 section 4.
 
     Example:
-        >>> import jax.random as jr
-        >>> from unlazy.nets import ThreeLayer
         >>> delta = ThreeLayer(inputs=2, widths=2).init(key=jr.key(0))
         >>> print(three_layer_regularizer(delta, lam_w=0.0, lam_v=0.0))
         0.0
@@ -53,6 +57,61 @@ def three_layer_regularizer(
     first = jnp.sum(rows**2 if power == 2 else rows**power)
     scale = jnp.asarray(scale, delta.W.dtype)
     return lam_v * scale * jnp.sum(delta.V**2) + lam_w * scale**power * first
+
+
+@entry
+def spread_ratio(W: Float[Array | np.ndarray, "m d"]) -> float:
+    r"""How unevenly the rows of a matrix share its norm: 1 if all alike, m if one has it all.
+
+    $$\frac{m \|W\|_{2,4}^4}{\|W\|_F^4} = \frac{m \sum_i r_i^2}{(\sum_i r_i)^2},
+    \qquad r_i = \|w_i\|^2$$
+
+    A Gaussian matrix with d columns has a ratio near $1 + 2/d$.
+
+    Source: LG-14, arXiv:1811.04918 Figure 3 (b).
+
+    Example:
+        >>> spread_ratio(np.eye(3)), spread_ratio(np.array([[1.0], [0.0], [0.0]]))
+        (1.0, 3.0)
+    """
+    W = np.asarray(W, np.float64)
+    if W.ndim != 2 or W.size == 0:
+        raise ValueError(f"`W` must have shape (m, d) with m, d >= 1, got W.shape={W.shape}.")
+    check_finite(W, "W")
+    largest = np.max(np.abs(W))
+    if largest == 0:
+        raise ValueError("`W` must not be zero, got a matrix of zeros, which has no spread.")
+    r = np.sum((W / largest) ** 2, axis=1)  # scaled, so that no fourth power underflows
+    return float(len(r) * np.sum(r**2) / np.sum(r) ** 2)
+
+
+@entry
+def smoothed_relu(
+    z: Float[Array | np.ndarray, "*shape"], std: int | float, *, derivative: int = 0
+) -> Float[Array, "*shape"]:
+    r"""The ReLU averaged over Gaussian noise of standard deviation `std`, or a derivative of that.
+
+    $$E_{\rho \sim N(0, s^2)}\, \sigma(z + \rho) = z\, \Phi(z/s) + s\, \varphi(z/s)$$
+
+    with the first derivative $\Phi(z/s)$ and the second $\varphi(z/s)/s$; in the dtype of `z`.
+
+    Source: LG-15, arXiv:1811.04918 section 6. The paper's curvature "about 1" is at most
+    $1/\sqrt{2\pi}$ at s = 1.
+
+    Example:
+        >>> print(smoothed_relu(jnp.zeros(()), 1.0).round(4))
+        0.3989
+    """
+    check_positive(std, "std")
+    z = jnp.asarray(z)
+    u = z / std
+    if derivative == 0:
+        return z * gaussian.cdf(u) + std * gaussian.pdf(u)
+    if derivative == 1:
+        return gaussian.cdf(u)
+    if derivative == 2:
+        return gaussian.pdf(u) / std
+    raise ValueError(f"`derivative` must be 0, 1 or 2, got derivative={derivative}.")
 
 
 class Movement(NamedTuple):
@@ -111,12 +170,8 @@ class ThreeLayerObjective:
         object.__setattr__(self, "loss", pointwise(self.loss))
         check_name(str(self.variant), ["1", "2"], "variant")
         for name in ("sigma_w", "sigma_v", "lam_w", "lam_v"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            check_finite(value, name)
-            if value < 0:
-                raise ValueError(f"`{name}` must be at least 0, got {name}={value}.")
+            if (value := getattr(self, name)) is not None:
+                check_range(value, name)
 
     @property
     def spreads(self) -> tuple[float, float]:
@@ -175,6 +230,14 @@ class ThreeLayerObjective:
         movement = eqx.tree_at(lambda p: (p.W, p.V), params, tuple(delta))
         penalty = three_layer_regularizer(movement, lam_w=self.lam_w, lam_v=self.lam_v, scale=lam)
         return self.data_loss(self.weights(params, delta, draw), batch, lam) + penalty
+
+
+def check_range(value: int | float, name: str, below: int | float = math.inf) -> None:
+    """Raise unless `value` is finite, at least 0 and below `below`."""
+    check_finite(value, name)
+    if not 0 <= value < below:
+        limit = "" if math.isinf(below) else f" and below {below}"
+        raise ValueError(f"`{name}` must be at least 0{limit}, got {name}={value}.")
 
 
 def _gaussian(key: PRNGKeyArray, shape: tuple[int, ...], std: float, dtype: Any) -> Array:

@@ -87,8 +87,7 @@ def two_layer_weights(
         True [13.62]
     """
     check_positive(output_scale, "output_scale")
-    W0, b, a = _checked(params0, concept)
-    _check_scales(W0, b, a, float(output_scale))
+    W0, b, a = _checked(params0, concept, float(output_scale))
     rows = np.zeros((0, W0.shape[1])) if x is None else _checked_points(x, W0.shape[1])
     hs = indicators
     if hs is None:
@@ -131,7 +130,7 @@ def _pseudo_output(W0, b, a, dW, x: np.ndarray) -> Float64[np.ndarray, "n k"]:
 
 
 def _checked(
-    params0: BiasedTwoLayerParams, concept: TwoLayerConcept
+    params0: BiasedTwoLayerParams, concept: TwoLayerConcept, output_scale: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     check_kind(params0, BiasedTwoLayerParams, name="params0")
     check_kind(concept, TwoLayerConcept, name="concept")
@@ -145,11 +144,7 @@ def _checked(
         )
     for name, value in [("W", W0), ("b", b), ("a", a)]:
         check_finite(value, f"params0.{name}")
-    return W0, b, a
-
-
-def _check_scales(W0, b, a, output_scale: float) -> None:
-    for name, value in (("W", W0), ("b", b)):
+    for name, value in [("W", W0), ("b", b)]:
         check_start_scale(
             squares(value),
             len(b) ** -0.5,
@@ -164,6 +159,7 @@ def _check_scales(W0, b, a, output_scale: float) -> None:
         of="the output weights of `params0`",
         advice="Pass the init_scale of the network, over sqrt(m) for init='experiment'.",
     )
+    return W0, b, a
 
 
 def _checked_points(x: Inputs, inputs: int) -> Float64[np.ndarray, "n d"]:

@@ -14,8 +14,10 @@ from unlazy.experiments import CellResult, Progress
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.papers.allenzhu_li_liang2019.figures import samples
 from unlazy.papers.allenzhu_li_liang2019.figures.figure3.config import Training
-from unlazy.papers.allenzhu_li_liang2019.spread import spread_ratio
-from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import three_layer_regularizer
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
+    spread_ratio,
+    three_layer_regularizer,
+)
 from unlazy.papers.shared.grids.learner import MeanSquare, Samples, initial, stack
 from unlazy.papers.shared.grids.tuning import Table, tune
 from unlazy.papers.shared.settings import reproducible
