@@ -13,14 +13,13 @@ from unlazy import data
 from unlazy.curvature import extreme_eigenvalues
 from unlazy.nets import ThreeLayer
 from unlazy.papers.allenzhu_li_liang2019 import (
-    Draw,
-    Movement,
     ThreeLayerObjective,
     flip_first_layer,
     pseudo_output,
     pseudo_terms,
     signed_coupling,
 )
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Draw, Movement
 from unlazy.papers.shared import sign_pattern
 
 

@@ -12,13 +12,12 @@ from unlazy.core.errors import UnlazyWarning
 from unlazy.losses import pointwise
 from unlazy.nets import BiasedTwoLayer, ThreeLayer
 from unlazy.papers.allenzhu_li_liang2019 import (
-    Draw,
-    Movement,
     ThreeLayerObjective,
     flip_first_layer,
     three_layer_regularizer,
     three_layer_sgd,
 )
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Draw, Movement
 
 
 def product_task(n, seed):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a three-layer learner with random signs couples to its quadratic pseudo network."""
+"""Lemmas 6.5 and 6.11, coupling: random signs leave the quadratic part of a three-layer learner."""
 
 from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,8 +15,66 @@ from unlazy.core.draws import draw_signs
 from unlazy.core.entries import entry
 from unlazy.nets.checking import check_kind, check_owner, check_rows
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
-from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import check_movement, pseudo_output
-from unlazy.papers.shared.sign_patterns import sign_pattern
+from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import pseudo_output
+from unlazy.papers.shared.sign_patterns import SignPattern, sign_pattern
+
+
+class PseudoTerms(NamedTuple):
+    """The parts of a three-layer pseudo network at moved weights; their sum is its output.
+
+    Random signs, one for each first-layer neuron, average the cross terms to zero and leave the
+    quadratic term unchanged.
+    """
+
+    constant: Float[Array, "n *c"]  # g at the weights that are moved
+    cross_V: Float[Array, "n *c"]  # linear: V moves, W does not
+    cross_W: Float[Array, "n *c"]  # linear: W moves, V does not
+    quadratic: Float[Array, "n *c"]  # both move
+
+
+@entry
+def pseudo_terms(
+    net: ThreeLayer,
+    params: ThreeLayerParams,
+    delta: ThreeLayerParams,
+    x: Float[Array, "n d"],
+    pattern: SignPattern,
+) -> PseudoTerms:
+    r"""Expand a three-layer pseudo network in a movement of `W` and `V`, exactly.
+
+    $$g(W_c + W'', V_c + V'') = g(W_c, V_c) + g^{(b)}(W_c, V'') + g^{(b,b)}(W'', V_c)
+    + g^{(b,b)}(W'', V'')$$
+
+    where `params` hold $W_c$, $V_c$, the biases and `a`, and `delta` holds $W''$ and $V''$; its
+    other parts may be None. The `pattern` may be that of any weights.
+
+    Source: LG-30 (ii), arXiv:1811.04918 Lemma 6.5.
+
+    Example:
+        >>> net = ThreeLayer(inputs=2, widths=8)
+        >>> params, delta = (net.init(key=jax.random.key(seed)) for seed in (0, 1))
+        >>> pattern = sign_pattern(net, params, jnp.eye(2))
+        >>> parts = pseudo_terms(net, params, delta, jnp.eye(2), pattern)
+        >>> bool(jnp.allclose(parts.constant, net(params, jnp.eye(2))))
+        True
+    """
+    check_kind(net, ThreeLayer)
+    _check_movement(net, delta)
+
+    def at(W: Array, V: Array, biases: int) -> Float[Array, "n *c"]:
+        return pseudo_output(net, _moved(params, W, V), x, pattern, biases=biases)
+
+    return PseudoTerms(
+        constant=at(params.W, params.V, 2),
+        cross_V=at(params.W, delta.V, 1),
+        cross_W=at(delta.W, params.V, 0),
+        quadratic=at(delta.W, delta.V, 0),
+    )
+
+
+def _check_movement(net: ThreeLayer, delta: ThreeLayerParams) -> None:
+    """Raise unless `W` and `V` of `delta` are of this network."""
+    check_owner(delta, {name: net.shapes[name] for name in ("W", "V")}, "delta")
 
 
 @entry
@@ -28,12 +87,9 @@ def flip_first_layer(
 
     The same signs act on the rows of `W` and on the columns of `V`, so that the product $V' D W'$
     is unchanged for every diagonal D, while all that is linear in the movement averages to zero.
+    Biases and `a` are left alone.
 
     Source: LG-17 and LG-30 (ii), arXiv:1811.04918 section 4.
-
-    Args:
-        delta: a movement; its biases and `a` are left alone.
-        signs: one for each first-layer neuron.
 
     Example:
         >>> delta = ThreeLayer(inputs=1, widths=2).init(key=jax.random.key(0))
@@ -53,11 +109,11 @@ def flip_first_layer(
 
 
 class SignedCoupling(eqx.Module):
-    """Root mean squares over inputs and, for the error, over signs."""
+    """Root mean squares over the inputs and, for `error`, over the signs."""
 
     signal: float  # of the quadratic pseudo network
-    error: float  # of the network with random signs, less its start and the signal
-    unsigned_error: float  # the same without signs: what the linear terms amount to
+    error: float  # of the network with random signs, minus its start and the signal
+    unsigned_error: float  # the same without signs: the size of the linear terms
 
 
 @entry
@@ -74,21 +130,10 @@ def signed_coupling(
 
     $$f(x; W_0 + \Sigma W', V_0 + V' \Sigma) = f(x; W_0, V_0) + g^{(0)}(x; W', V') + \text{error}$$
 
-    The error shrinks with the width; without the signs it grows.
+    for the initialisation `params`, the movement `delta` and that many `draws` of the signs. The
+    error shrinks with the width; without the signs it grows.
 
     Source: LG-31, arXiv:1811.04918 Lemma 6.11.
-
-    Args:
-        net: a ReLU learner.
-        params: the initialisation.
-        delta: $W'$ and $V'$.
-        x: inputs, one a row.
-        draws: of the signs.
-        key: for the signs.
-
-    Raises:
-        TypeError: another network, such as `BiasedTwoLayer`, or the parameters of another.
-        ValueError: `params`, `delta` or `x` are of other sizes, or `delta` is not finite.
 
     Example:
         >>> net = ThreeLayer(inputs=2, widths=8)
@@ -100,7 +145,7 @@ def signed_coupling(
     check_kind(net, ThreeLayer)
     check_rows(x, net.inputs)
     check_owner(params, net.shapes)
-    check_movement(net, delta)
+    _check_movement(net, delta)
     check_finite(delta.W, "delta.W")
     check_finite(delta.V, "delta.V")
     check_count(draws, "draws")
@@ -120,7 +165,7 @@ def _errors(
     signs: Float[Array, "draws m1"],
     ones: Float[Array, " m1"],
 ) -> tuple[Array, Array, Array]:
-    """The signal, the errors for every draw of the signs, and that without signs."""
+    """The signal, the errors for every draw of the signs, and the error without signs."""
     start, pattern = net(params, x), sign_pattern(net, params, x)
     signal = pseudo_output(net, _moved(params, delta.W, delta.V), x, pattern, biases=0)
 

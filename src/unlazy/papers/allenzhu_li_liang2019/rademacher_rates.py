@@ -1,64 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rademacher rates of the networks near their start, and the calculus that gives them."""
+"""Lemmas 6.10, 6.12 and B.5, Proposition A.12, Corollary A.11: rates of Rademacher complexities."""
 
+import inspect
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from math import sqrt
 
-import equinox as eqx
 import numpy as np
 
 from unlazy.core.checks import as_number, check_count, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.papers.shared.confidence import check_delta
 
+_COUNTS = ("n", "m", "d", "m1", "m2")
 
-class NetworkRate(eqx.Module):
-    """A Rademacher rate of a class of networks: what the pseudo class has, and the coupling to it.
-
-    Constants and logarithms are left out; for comparison only.
-    """
-
-    pseudo: float
-    coupling: float
-
-    @property
-    def total(self) -> float:
-        """The sum of both."""
-        return self.pseudo + self.coupling
+# The rates by the statement that gives them.
+RATES: dict[str, Callable[..., float]] = {
+    "A.12(a)": lambda n, B: B / sqrt(n),
+    "A.12(b)": lambda n, B, d: B * sqrt(math.log(d) / n),
+    "B.5": lambda n, m, tau, eps_a: eps_a * m * tau / sqrt(n),
+    "6.10": lambda n, m1, m2, tau_w, tau_v: (
+        (tau_w * m1 * sqrt(m2) + tau_v * m2) / sqrt(n)
+        + tau_v * sqrt(m1 * m2 * tau_w * (m1**-0.5 + tau_w)) / n**0.25
+    ),
+    "6.12": lambda n, m1, m2, tau_w, tau_v: tau_w * tau_v * m1**0.25 * sqrt(m2 / n),
+    "6.12 coupling": lambda m1, m2, tau_w, tau_v: (
+        tau_w**1.6 * m1**0.9 + tau_w**3.2 * m1**1.8 * sqrt(m2) + tau_v * sqrt(m2 / m1)
+    ),
+}
 
 
 @entry
-def rademacher_linear_rate(
-    n: int, *, norm: int | float, ball: Literal["l2", "l1"] = "l2", dimension: int | None = None
-) -> float:
-    r"""Linear functions with weights in a ball.
+def rademacher_rate(statement: str, **numbers: int | float) -> float:
+    r"""The rate of a Rademacher complexity, by the number of the statement that gives it.
 
-    $$\frac{B}{\sqrt n} \ (\ell_2 \text{ ball}, \|x\|_2 \le 1), \qquad
-    B \sqrt{\frac{\log m}{n}} \ (\ell_1 \text{ ball}, \|x\|_\infty \le 1)$$
+    "A.12(a)" and "A.12(b)" are about linear functions with weights in the $\ell_2$ ball, for
+    $\|x\|_2 \le 1$, and in the $\ell_1$ ball, for $\|x\|_\infty \le 1$; "B.5" about two-layer
+    learners with $\|W'\|_{2,\infty} \le \tau$; "6.10" and "6.12" about three-layer learners with
+    $\|W'\|_{2,4} \le \tau_w$ and $\|V'\|_F \le \tau_v$, without and with random signs.
 
-    Source: LG-19 (a) and (b), arXiv:1811.04918 Proposition A.12. Order only.
+    $$\mathcal R_{A.12(a)} = \frac{B}{\sqrt n}, \qquad
+    \mathcal R_{A.12(b)} = B \sqrt{\frac{\log d}{n}}, \qquad
+    \mathcal R_{B.5} = \frac{\varepsilon_a\, m\, \tau}{\sqrt n}$$
+
+    $$\mathcal R_{6.10} = \frac{\tau_w m_1 \sqrt{m_2} + \tau_v m_2}{\sqrt n} +
+    \frac{\tau_v \sqrt{m_1 m_2 \tau_w (m_1^{-1/2} + \tau_w)}}{n^{1/4}}$$
+
+    $$\mathcal R_{6.12} = \frac{\tau_w \tau_v m_1^{1/4} \sqrt{m_2}}{\sqrt n} + \Big[
+    \tau_w^{8/5} m_1^{9/10} + \tau_w^{16/5} m_1^{9/5} \sqrt{m_2} + \tau_v \sqrt{m_2/m_1} \Big]$$
+
+    "6.12" returns the first term of the last, for the pseudo networks; "6.12 coupling" returns the
+    bracket, which couples the networks to them. These are orders, without constants and logarithms;
+    `rademacher_pseudo_two_layer` and `rademacher_pseudo_three_layer` are exact.
+
+    Source: LG-19, arXiv:1811.04918 Proposition A.12, Lemmas B.5, 6.10 and 6.12.
 
     Args:
-        n: number of samples.
-        norm: B, the radius.
-        ball: "l2" or "l1".
-        dimension: m, for the l1 ball.
-
-    Raises:
-        ValueError: a number is not positive, or `dimension` is missing.
+        statement: "A.12(a)", "A.12(b)", "B.5", "6.10", "6.12" or "6.12 coupling".
+        numbers: those in its formula, by their names: n, m, d, m1, m2, B, tau, tau_w, tau_v, eps_a.
 
     Example:
-        >>> rademacher_linear_rate(100, norm=2.0)
+        >>> rademacher_rate("A.12(a)", n=100, B=2.0)
         0.2
+        >>> rademacher_rate("B.5", n=100, m=50, tau=0.1, eps_a=0.2)
+        0.1
+        >>> print(round(rademacher_rate("6.12", n=100, m1=16, m2=25, tau_w=0.1, tau_v=1.0), 6))
+        0.1
     """
-    check_count(n, "n", most=None)
-    check_positive(norm, "norm")
-    check_name(ball, ["l2", "l1"], "ball")
-    if ball == "l2":
-        return float(norm) / math.sqrt(n)
-    check_count(dimension, "dimension", most=None)
-    return float(norm) * math.sqrt(math.log(dimension or 1) / n)
+    check_name(statement, RATES, "statement")
+    wanted = tuple(inspect.signature(RATES[statement]).parameters)
+    if set(numbers) != set(wanted):
+        raise ValueError(
+            f"`numbers` must be {', '.join(wanted)} for statement={statement!r}, "
+            f"got {', '.join(numbers) or 'none'}."
+        )
+    for name, value in numbers.items():
+        if name in _COUNTS:
+            check_count(value, name, most=None)
+        else:
+            check_positive(value, name)
+            numbers[name] = float(value)
+    return float(RATES[statement](**numbers))
 
 
 @entry
@@ -69,26 +91,22 @@ def rademacher_relu_layer(
     free: tuple[float, float, float] | None = None,
     n: int | None = None,
 ) -> float:
-    r"""A ReLU layer over classes of known complexity, with output weights fixed or free.
+    r"""Bound the complexity of a ReLU layer over classes $\mathcal F_j$ of known complexity.
 
     $$\{\textstyle\sum_j w_j \sigma(f_j)\}: \quad 2 \|w\|_1 \max_j \mathcal R(\mathcal F_j), \qquad
     \{\|v\|_1 \le B, \|v\|_\infty \le D\}: \quad 2 D \sum_j \mathcal R(\mathcal F_j)
     + B R \sqrt{\frac{\log m}{n}}$$
 
-    where R bounds $|\sigma(f_j^0)|$ for a reference in each class. The second holds up to a
-    constant in its last term.
+    for fixed and for free output weights, where R bounds $|\sigma(f_j^0)|$ for a reference in each
+    class. The second holds up to a constant in its last term.
 
     Source: LG-19 (e) and (f), arXiv:1811.04918 Proposition A.12.
 
     Args:
-        rates: the complexities of the classes $\mathcal F_j$.
+        rates: the complexities of the classes.
         l1_norm: $\|w\|_1$ of fixed weights.
         free: (B, D, R), for free weights.
         n: number of samples, for free weights.
-
-    Raises:
-        ValueError: not exactly one of `l1_norm` and `free` is given, `n` is missing, or a number is
-            negative or not finite.
 
     Example:
         >>> rademacher_relu_layer([0.1, 0.2], l1_norm=3.0)
@@ -107,115 +125,23 @@ def rademacher_relu_layer(
     if np.shape(free) != (3,):
         raise ValueError(f"`free` must be three numbers, (B, D, R), got free={free!r}.")
     B, D, R = (as_number(value, "free", least=0) for value in free)
-    return 2 * D * sum(sizes) + B * R * math.sqrt(math.log(len(sizes)) / (n or 1))
-
-
-@entry
-def rademacher_two_layer_rate(
-    n: int, m: int, *, tau: int | float, output_scale: int | float = 1.0
-) -> NetworkRate:
-    r"""Two-layer learners whose rows move by at most $\tau$.
-
-    $$\frac{\varepsilon_a\, m\, \tau}{\sqrt n}$$
-
-    Source: LG-19, arXiv:1811.04918 Lemma B.5. Order only; `rademacher_pseudo_two_layer` is exact.
-
-    Args:
-        n: number of samples.
-        m: width.
-        tau: $\|W'\|_{2,\infty}$ at most.
-        output_scale: $\varepsilon_a$.
-
-    Example:
-        >>> rademacher_two_layer_rate(100, 50, tau=0.1, output_scale=0.2).total
-        0.1
-    """
-    check_count(n, "n", most=None)
-    check_count(m, "m", most=None)
-    check_positive(tau, "tau")
-    check_positive(output_scale, "output_scale")
-    return NetworkRate(float(output_scale) * m * float(tau) / math.sqrt(n), 0.0)
-
-
-@entry
-def rademacher_three_layer_rate(
-    n: int,
-    widths: tuple[int, int],
-    *,
-    tau_w: int | float,
-    tau_v: int | float,
-    variant: Literal[1, 2] = 2,
-) -> NetworkRate:
-    r"""Three-layer learners near their start, without (1) and with (2) random signs.
-
-    $$\mathcal R_1 = \frac{\tau_w m_1 \sqrt{m_2} + \tau_v m_2}{\sqrt n} +
-    \frac{\tau_v \sqrt{m_1 m_2 \tau_w (m_1^{-1/2} + \tau_w)}}{n^{1/4}}$$
-
-    $$\mathcal R_2 = \frac{\tau_w \tau_v m_1^{1/4} \sqrt{m_2}}{\sqrt n} + \Big[
-    \tau_w^{8/5} m_1^{9/10} + \tau_w^{16/5} m_1^{9/5} \sqrt{m_2} + \tau_v \sqrt{m_2/m_1} \Big]$$
-
-    for $\|W'\|_{2,4} \le \tau_w$ and $\|V'\|_F \le \tau_v$; the bracket couples the network to its
-    pseudo network.
-
-    Source: LG-19, arXiv:1811.04918 Lemmas 6.10 and 6.12. Order only;
-    `rademacher_pseudo_three_layer` is exact for the first term of the second.
-
-    Args:
-        n: number of samples.
-        widths: $(m_1, m_2)$.
-        tau_w: bound on the movement of W.
-        tau_v: bound on the movement of V.
-        variant: 1 or 2.
-
-    Raises:
-        ValueError: a number is not positive, `widths` are not two, or `variant` is not 1 or 2.
-
-    Example:
-        >>> rate = rademacher_three_layer_rate(100, (16, 25), tau_w=0.1, tau_v=1.0)
-        >>> print(round(rate.pseudo, 6))
-        0.1
-    """
-    check_count(n, "n", most=None)
-    if np.shape(widths) != (2,):
-        raise ValueError(f"`widths` must be two numbers, (m1, m2), got widths={widths!r}.")
-    for width in widths:
-        check_count(width, "widths", most=None)
-    check_positive(tau_w, "tau_w")
-    check_positive(tau_v, "tau_v")
-    if variant not in (1, 2):
-        raise ValueError(f"`variant` must be 1 or 2, got variant={variant}.")
-    (m1, m2), w, v = widths, float(tau_w), float(tau_v)
-    if variant == 1:
-        first = (w * m1 * math.sqrt(m2) + v * m2) / math.sqrt(n)
-        return NetworkRate(first + v * math.sqrt(m1 * m2 * w * (m1**-0.5 + w)) / n**0.25, 0.0)
-    bracket = w**1.6 * m1**0.9 + w**3.2 * m1**1.8 * math.sqrt(m2) + v * math.sqrt(m2 / m1)
-    return NetworkRate(w * v * m1**0.25 * math.sqrt(m2 / n), bracket)
+    return 2 * D * sum(sizes) + B * R * sqrt(math.log(len(sizes)) / (n or 1))
 
 
 @entry
 def generalization_gap(
     rademacher: float, n: int, *, delta: float, bound: int | float = 1.0
 ) -> float:
-    r"""From a Rademacher complexity to a gap that holds for the whole class.
+    r"""Bound the generalisation gap of a whole class by its Rademacher complexity.
 
     $$\sup_{f} \big| \mathbb E L(f) - \hat L(f) \big| \le 2 \mathcal R +
     b \sqrt{\frac{\log(2/\delta)}{2n}}$$
 
-    for losses in [0, b] that are 1-Lipschitz, with probability 1 - delta; $\mathcal R$ the
-    expectation over samples, too. For k outputs $\mathcal R$ is the sum over outputs, and a factor
-    $\sqrt 2$ of the vector contraction goes in front of it.
+    with probability $1 - \delta$, for losses in [0, `bound`] that are 1-Lipschitz; $\mathcal R$ is
+    the expectation over samples, too. For k outputs $\mathcal R$ is the sum over outputs, and a
+    factor $\sqrt 2$ of the vector contraction goes in front of it.
 
     Source: LG-19, arXiv:1811.04918 Corollary A.11; the constants are the usual ones.
-
-    Args:
-        rademacher: $\mathcal R$.
-        n: number of samples.
-        delta: failure probability.
-        bound: b.
-
-    Raises:
-        ValueError: `rademacher` is negative or not finite, another number not positive, or `delta`
-            not in (0, 1).
 
     Example:
         >>> print(round(generalization_gap(0.1, 1000, delta=0.1), 4))
@@ -225,4 +151,4 @@ def generalization_gap(
     check_count(n, "n", most=None)
     check_delta(delta)
     check_positive(bound, "bound")
-    return 2 * complexity + float(bound) * math.sqrt(math.log(2 / delta) / (2 * n))
+    return 2 * complexity + float(bound) * sqrt(math.log(2 / delta) / (2 * n))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two algorithms for three-layer learners: noisy SGD in rounds with a decaying output scale."""
+"""Algorithms 2 and 3: noisy SGD on a three-layer learner, in rounds with a decaying multiplier."""
 
 import warnings
 from collections.abc import Callable
@@ -13,20 +13,24 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
-from unlazy.core.checks import check_count, check_finite, check_key, check_positive
+from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.trees import gaussian_like
 from unlazy.losses import PointwiseLoss, check_targets
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.nets.checking import check_kind, check_owner
-from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Movement, ThreeLayerObjective
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
+    Movement,
+    ThreeLayerObjective,
+    check_range,
+)
 from unlazy.papers.shared.learner_data import Data, check_learner_data
 from unlazy.train.history import Outcome
 
 
 class ThreeLayerRun(eqx.Module):
-    """What `three_layer_sgd` returns: the network that was selected, and how it came about."""
+    """The result of `three_layer_sgd`: the network that was selected, and its training."""
 
     net: ThreeLayer  # with the final multiplier
     params: ThreeLayerParams  # W0 + W_rho + Sigma W_T and V0 + V_rho + V_T Sigma, as selected
@@ -35,7 +39,7 @@ class ThreeLayerRun(eqx.Module):
     outcome: Outcome
     objective: Float64[np.ndarray, " rounds"]  # mean over the steps of each round
     candidate_losses: Float64[np.ndarray, " candidates"]  # training loss of each draw of the noise
-    selected: int  # the candidate with the least
+    selected: int  # the candidate with the least training loss
 
 
 class _Settings(NamedTuple):
@@ -46,7 +50,7 @@ class _Settings(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What is compiled into a round; hashable."""
+    """The static arguments of a compiled round; hashable."""
 
     objective: ThreeLayerObjective
     inner_steps: int
@@ -89,8 +93,8 @@ def three_layer_sgd(
     movement (Algorithm 2), variant 1 has none (Algorithm 3).
 
     Training runs in the dtype of `params`; a round is one compiled program, and a second run of the
-    same sizes compiles nothing. The defaults are practical ones, found at width 64; those of the
-    theory are vacuous at any width.
+    same sizes compiles nothing. The defaults were found at width 64; those of the theory are
+    vacuous at any width.
 
     Source: LG-22 to LG-24, arXiv:1811.04918 Algorithms 2 and 3. The paper has one symbol for step
     size and decay; here they are two, and the first round has $\lambda = 1$.
@@ -100,13 +104,11 @@ def three_layer_sgd(
         params: its initialisation; biases and output weights are not trained.
         data: `(x, y)`, with y of shape (n,), or (n, k) for k outputs.
         variant: 2 with random signs, 1 without.
-        loss: a name for `losses.pointwise`, or a loss. For k > 1 outputs "pseudo-huber" is that of
-            the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, 1-Lipschitz as for one output; others
-            are summed over outputs, with a Lipschitz constant of $\sqrt k$ times their own.
+        loss: as in `two_layer_sgd`.
         learning_rate: $\eta$.
         rounds: T.
-        inner_steps: steps a round.
-        batch_size: samples a step, drawn with replacement; the noise and signs are one draw a step.
+        inner_steps: steps per round.
+        batch_size: samples per step, drawn with replacement; they share a draw of noise and signs.
         decay: of $\lambda$ after each round, from 0 to below 1.
         sigma_w: smoothing of the first layer; None for $m_1^{-0.99}$, 0 to switch it off.
         sigma_v: smoothing of the second layer; None for $m_2^{-0.51}$, 0 to switch it off.
@@ -122,11 +124,6 @@ def three_layer_sgd(
         the outcome is "diverged", and the last round that was finite is returned, with a warning;
         the start, without movement, if there was none.
 
-    Raises:
-        TypeError: another network, or the parameters of another.
-        ValueError: an option out of its range, data or parameters that do not fit, labels other
-            than plus and minus 1 for the logistic loss, or a start that is not finite.
-
     Example:
         >>> net = ThreeLayer(inputs=2, widths=8)
         >>> params, data = net.init(key=jr.key(0)), (jnp.eye(2), jnp.ones(2))
@@ -141,13 +138,12 @@ def three_layer_sgd(
     check_owner(params, net.shapes)
     batch = check_learner_data(data, net.output_shape[:-1], params.W.dtype)
     check_targets(loss, batch[1])
-    for name, value in {"rounds": rounds, "inner_steps": inner_steps}.items():
+    counts = {"rounds": rounds, "inner_steps": inner_steps, "batch_size": batch_size}
+    for name, value in (counts | {"candidates": candidates}).items():
         check_count(value, name)
-    check_count(batch_size, "batch_size")
-    check_count(candidates, "candidates")
     check_positive(learning_rate, "learning_rate")
-    _check_range(decay, "decay", below=1)
-    _check_range(noise, "noise")
+    check_range(decay, "decay", below=1)
+    check_range(noise, "noise")
     objective = ThreeLayerObjective(net, variant, loss, sigma_w, sigma_v, lam_w, lam_v)
     plan = _Plan(objective, inner_steps, batch_size, noise > 0)
     rate, spread = (jnp.asarray(value, params.W.dtype) for value in (learning_rate, noise))
@@ -217,7 +213,7 @@ def _tell(rounds: int, losses: Float64[np.ndarray, " candidates"]) -> None:
 def _round(
     plan: _Plan, settings: _Settings, delta: Movement, lam: Float[Array, ""], key: PRNGKeyArray
 ) -> tuple[Movement, Float[Array, ""]]:
-    """One round, and the mean of its objective; infinite if its end is not finite."""
+    """The movement after a round, and its mean objective; infinite if the end is not finite."""
     x, y = settings.data
 
     def one_step(delta: Movement, key: PRNGKeyArray) -> tuple[Movement, Float[Array, ""]]:
@@ -273,19 +269,5 @@ def _candidate_losses(
 
 
 def _rescaled(net: ThreeLayer, lam: float) -> ThreeLayer:
-    return ThreeLayer(
-        net.inputs,
-        net.widths,
-        net.outputs,
-        net.activation,
-        net.init_kind,
-        net.init_scale,
-        net.multiplier * lam,
-    )
-
-
-def _check_range(value: int | float, name: str, below: int | float = np.inf) -> None:
-    check_finite(value, name)
-    if not 0 <= value < below:
-        limit = "" if np.isinf(below) else f" and below {below}"
-        raise ValueError(f"`{name}` must be at least 0{limit}, got {name}={value}.")
+    options = net.outputs, net.activation, net.init_kind, net.init_scale
+    return ThreeLayer(net.inputs, net.widths, *options, net.multiplier * lam)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What three-layer learners learn: products of composed non-linear measurements."""
+"""Equation (4.1) and Remark 4.2: the concept class of three-layer learners."""
 
 import math
 from collections.abc import Sequence
@@ -11,8 +11,19 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
-from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import random_factors, random_rows
-from unlazy.papers.shared import PowerSeries, SeriesComplexity, series_complexity
+from unlazy.data.composed_products import PAIRS, ComposedProduct
+from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import (
+    random_factors,
+    random_rows,
+    weighted,
+)
+from unlazy.papers.shared import (
+    PowerSeries,
+    SeriesComplexity,
+    chebyshev_series,
+    series_complexity,
+    taylor_series,
+)
 from unlazy.papers.shared.complexities import log10_c_eps, log10_c_s, power_of_ten
 from unlazy.papers.shared.smooth_functions import (
     Function,
@@ -33,8 +44,8 @@ class ThreeLayerComplexity(eqx.Module):
     r"""The complexities of a three-layer concept, as decimal logarithms.
 
     `inner` holds those of the inner functions at radius 1. The outer ones are taken at the radii
-    that the theorems ask for, which are complexities of the inner functions themselves. `reason`
-    says why one is infinite.
+    that the theorems ask for, which are complexities of the inner functions. `reason` says why one
+    is infinite.
     """
 
     inner: SeriesComplexity
@@ -58,7 +69,7 @@ class ThreeLayerConcept(eqx.Module):
 
     Args:
         a: factors, (p1,) for values of shape (n,), or (k, p1) for (n, k).
-        outer: $\Phi_i$, one a term: names, activations, coefficients or `PowerSeries`.
+        outer: $\Phi_i$, one per term: names, activations, coefficients or `PowerSeries`.
         v1: $v^*_1$, (p1, p2).
         v2: $v^*_2$, (p1, p2).
         inner1: $\phi_{1,j}$, p2 of them.
@@ -67,10 +78,6 @@ class ThreeLayerConcept(eqx.Module):
         w2: $w^*_2$, (p2, d).
         w3: $w^*_3$, or None.
         w4: $w^*_4$, or None.
-
-    Raises:
-        ValueError: shapes do not fit, a row is not of unit norm, a factor is above 1, or rows of
-            `w1` and `w3` are not orthogonal.
 
     Example:
         >>> e, one = np.eye(3), np.ones((1, 1))
@@ -106,8 +113,7 @@ class ThreeLayerConcept(eqx.Module):
         w4: Vectors | None = None,
     ) -> None:
         self.outer = as_functions(outer, "outer")
-        self.inner1 = as_functions(inner1, "inner1")
-        self.inner2 = as_functions(inner2, "inner2")
+        self.inner1, self.inner2 = as_functions(inner1, "inner1"), as_functions(inner2, "inner2")
         self.v1, self.v2 = unit_rows(v1, "v1"), unit_rows(v2, "v2")
         self.w1, self.w2 = unit_rows(w1, "w1"), unit_rows(w2, "w2")
         self.w3 = None if w3 is None else unit_rows(w3, "w3")
@@ -133,21 +139,20 @@ class ThreeLayerConcept(eqx.Module):
         if outputs is not None:
             check_count(outputs, "outputs")
         check_key(key)
-        p1, p2, d = len(as_functions(outer, "outer")), len(as_functions(inner1, "inner1")), inputs
+        p1, p2 = len(as_functions(outer, "outer")), len(as_functions(inner1, "inner1"))
         keys = jr.split(key, 7)
-        shape = (p1,) if outputs is None else (outputs, p1)
-        sizes = [(p1, p2), (p1, p2), (p2, d), (p2, d), (p2, d), (p2, d)]
+        sizes = [(p1, p2)] * 2 + [(p2, inputs)] * 4
         pairs = zip(sizes, keys[1:], strict=True)
         v1, v2, w1, w2, w3, w4 = (random_rows(*size, key=k) for size, k in pairs)
         w3 = w3 - np.sum(w3 * w1, axis=1, keepdims=True) * w1
         w3 = w3 / np.linalg.norm(w3, axis=1, keepdims=True)
         more = (w3, w4) if generalized else (None, None)
-        factors = random_factors(shape, key=keys[0])
+        factors = random_factors((p1,) if outputs is None else (outputs, p1), key=keys[0])
         return cls(factors, outer, v1, v2, inner1, inner2, w1, w2, *more)
 
     @entry
     def __call__(self, x: Inputs) -> Outputs:
-        """Its values at the rows of `x`, in their dtype."""
+        """The values at the rows of `x`, in their dtype."""
         return on_rows(self._values, x, self.w1.shape[1])
 
     @entry
@@ -171,29 +176,24 @@ class ThreeLayerConcept(eqx.Module):
 
     @entry
     def factor(self, which: int, x: Inputs) -> Outputs:
-        r"""The sums $\sum_j v^*_{1,i,j} \phi_{1,j}$ or, for `which` 2, the second ones: (n, p1)."""
+        r"""The sums $\sum_j v^*_{1,i,j} \phi_{1,j}$, or the second ones for `which` 2: (n, p1)."""
         return on_rows(lambda rows: self._factor(which, rows), x, self.w1.shape[1])
 
     def _factor(self, which: int, x: Array) -> Array:
-        functions, w, times, v = (
-            (self.inner1, self.w1, self.w3, self.v1)
-            if which == 1
-            else (self.inner2, self.w2, self.w4, self.v2)
-        )
+        first = self.inner1, self.w1, self.w3, self.v1
+        second = self.inner2, self.w2, self.w4, self.v2
+        functions, w, times, v = first if which == 1 else second
         values = columns(functions, forms(x, w))
         values = values if times is None else values * forms(x, times)
         return forms(values, v)
 
     def _values(self, x: Array) -> Array:
-        terms = columns(self.outer, self._factor(1, x)) * self._factor(2, x)
-        return forms(terms, self.a) if self.a.ndim == 2 else forms(terms, self.a[None])[:, 0]
+        return weighted(columns(self.outer, self._factor(1, x)) * self._factor(2, x), self.a)
 
     def _check_shapes(self) -> None:
         p1, p2, d = len(self.outer), len(self.inner1), self.w1.shape[1]
-        wanted = {"v1": (p1, p2), "v2": (p1, p2), "w1": (p2, d), "w2": (p2, d)}
-        wanted |= {"w3": (p2, d), "w4": (p2, d)}
-        for name, shape in wanted.items():
-            found = getattr(self, name)
+        for name in ("v1", "v2", "w1", "w2", "w3", "w4"):
+            shape, found = (p1, p2) if name[0] == "v" else (p2, d), getattr(self, name)
             if found is not None and found.shape != shape:
                 raise ValueError(
                     f"`{name}` must have shape {shape} for {p1} outer and {p2} inner functions, "
@@ -211,7 +211,7 @@ class ThreeLayerConcept(eqx.Module):
 
 
 def _outer_reason(outer: Sequence[PowerSeries], reached: dict[str, float]) -> str | None:
-    """Why an outer series diverges by itself, not for inner functions of infinite complexity."""
+    """Why an outer series diverges, if it does so without an infinite inner complexity."""
     for what, log10_size in reached.items():
         for function in outer:
             if math.log10(function.radius) <= log10_size < math.inf:
@@ -221,3 +221,34 @@ def _outer_reason(outer: Sequence[PowerSeries], reached: dict[str, float]) -> st
                     f"{function.radius:.6g}"
                 )
     return None
+
+
+@entry
+def product_concept(
+    product: ComposedProduct, *, inputs: int = 4, degree: int = 41
+) -> ThreeLayerConcept:
+    r"""A target of the experiments as a three-layer concept, whose complexity is known.
+
+    The hyperbolic tangents have no Taylor series on [-1, 1]: they become polynomials of that
+    degree, within 4e-4 of them there.
+    """
+    check_count(inputs, "inputs", least=4)
+    phi, psi = (_series(name, scale, degree) for name, scale in PAIRS[product.kind])
+    root, e = math.sqrt(3), np.eye(inputs)
+    return ThreeLayerConcept(
+        a=np.ones(1),
+        outer=[[4.0, -4.0 * root, 3.0]],  # (sqrt(3) z - 2)^2, since v has unit norm
+        v1=np.full((1, 3), 1 / root),
+        v2=np.eye(3)[:1],
+        inner1=[phi] * 3,
+        inner2=[psi] * 3,
+        w1=e[:3],
+        w2=np.tile(e[3], (3, 1)),
+    )
+
+
+def _series(name: str, scale: float, degree: int) -> PowerSeries:
+    series = taylor_series(name, scale=scale)
+    if series.radius > 1:
+        return series
+    return chebyshev_series(lambda z: getattr(np, name)(scale * z), degree).series

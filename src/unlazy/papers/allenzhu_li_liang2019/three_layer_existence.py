@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemma 6.2: weights whose three-layer pseudo network is a product of composed functions."""
+"""Lemma 6.2, existence: hidden weights whose three-layer pseudo network is a given concept."""
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,19 +16,23 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind
-from unlazy.papers.allenzhu_li_liang2019.bounded_indicators import bounded_indicator, indicator_bias
-from unlazy.papers.allenzhu_li_liang2019.indicators import (
+from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     IndicatorFunction,
     Method,
     indicator_function,
 )
-from unlazy.papers.allenzhu_li_liang2019.information import (
+from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import (
+    bounded_indicator,
+    indicator_bias,
+)
+from unlazy.papers.allenzhu_li_liang2019.information_out_of_randomness import (
     RandomInformation,
     ThreeLayerStart,
     check_learner_scale,
     random_information,
 )
 from unlazy.papers.allenzhu_li_liang2019.three_layer_concepts import ThreeLayerConcept
+from unlazy.papers.allenzhu_li_liang2019.two_layer_existence import errors
 from unlazy.papers.shared.start_scales import check_given_scale, squares
 
 
@@ -39,9 +43,9 @@ class ThreeLayerWeights(eqx.Module):
     W* moves the last coordinate only. Arrays are float64. Without points the errors are nan, and so
     is the correlation where outputs or target do not vary, as at a single point.
 
-    What is built has the functions that the bounded h of `first` stand for in place of the
-    $\phi_{1,j}$. `bias` is how far they are from them: the largest difference over the inner
-    products that inputs can have, over the largest $|\phi_{1,j}|$. It stays at any width.
+    In place of the $\phi_{1,j}$ stand the functions that the bounded h of `first` build. `bias` is
+    the largest difference of the two over the inner products that inputs can have, divided by the
+    largest $|\phi_{1,j}|$. It does not depend on the width.
     """
 
     dW: Float64[Array, "m1 d"]
@@ -102,8 +106,9 @@ def three_layer_weights(
     Source: LG-45, arXiv:1811.04918 Lemma 6.2; one block of neurons for each function.
 
     Args:
-        start: the network at its start, of multiplier 1; its V may be a function of rows.
-        concept: the target; not of the generalised class.
+        start: the network at its start, of multiplier 1 and init="learner", whose mean squares are
+            checked: $1/m_1$ for W and $b_1$, $1/m_2$ for V and $b_2$, $s^2$ for a.
+        concept: the target; not of the generalised class, and with `w1` orthogonal to $e_d$.
         x: points of unit norm with last coordinate `last`, where the error is measured.
         tau: share of the neurons that carry information.
         last: $x_d$.
@@ -120,20 +125,13 @@ def three_layer_weights(
         balance: $\kappa$; by default such that the rows of V* are at most $\sqrt{m_1}/m_2$ long.
         key: for the signs.
 
-    Raises:
-        TypeError: `start` is of another network, or `concept` of another class.
-        ValueError: shapes do not fit, the concept is of the generalised class, a direction of its
-            `w1` touches the last coordinate, the points are not of unit norm or have another last
-            coordinate, no limit keeps the `error`, or a mean square of the start is not that of
-            init="learner": $1/m_1$ for W and $b_1$, $1/m_2$ for V and $b_2$, $s^2$ for a.
-
     Example:
         >>> import unlazy as ul
         >>> e, one = np.eye(3), np.ones((1, 1))
         >>> concept = ThreeLayerConcept(
         ...     np.ones(1), ["identity"], one, one, ["identity"], ["sin"], e[:1], e[1:2])
-        >>> params = ul.nets.ThreeLayer(3, (100, 400)).init(key=jax.random.key(0))
-        >>> found = three_layer_weights(params, concept, key=jax.random.key(1))
+        >>> params = ul.nets.ThreeLayer(3, (100, 400)).init(key=jr.key(0))
+        >>> found = three_layer_weights(params, concept, key=jr.key(1))
         >>> print(found.left.shape, found.right.shape, found.norm_V_2_inf <= 10 / 400 + 1e-12)
         (1, 400) (1, 100) True
         >>> print(found.first[0].limits[1], found.bias.round(3))
@@ -142,46 +140,32 @@ def three_layer_weights(
     check_key(key)
     check_name(variance, ["reduced", "paper"], "variance")
     a = _checked(start, concept, output_scale)
+    check_positive(last, "last")
+    # The largest product of a unit input with a unit direction that leaves its last entry out.
+    reach = math.sqrt(max(1 - float(last) ** 2, 0.0))
     if first is None:
-        first = _bounded(concept, error, limit, last)
+        first = [
+            bounded_indicator(phi, error=error, limit=limit, reach=reach) for phi in concept.inner1
+        ]
     info = random_information(start, first, concept.w1, x, tau=tau, last=last)
     b2 = np.asarray(start.b2, np.float64)
     left = _left(info, concept, a, b2, method, variance, float(output_scale))
     W0, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
-    m1 = len(W0)
-    signs = jr.rademacher(key, (len(concept.outer), m1), dtype=jnp.int8)
+    signs = jr.rademacher(key, (len(concept.outer), len(W0)), dtype=jnp.int8)
     right = np.asarray(signs, np.float64)
     if balance is None:
         balance = float(np.max(np.abs(left))) * left.shape[1] * math.sqrt(len(left)) or 1.0
     check_positive(balance, "balance")
     left = left / balance
-    column = balance * np.sum(right * _second(W0, b1, concept, method), axis=0) / (m1 * last)
+    second = _second(W0, b1, concept, method)
     dW = np.zeros_like(W0)
-    dW[:, -1] = column
+    dW[:, -1] = balance * np.sum(right * second, axis=0) / (len(W0) * last)
     outputs = _outputs(info, a, left, right, b2, W0, b1, dW, x)
-    known = {"first": tuple(first), "bias": _biases(first, concept, last), "information": info}
-    return _report(dW, left, right, balance, known, outputs, concept, x)
-
-
-def _bounded(
-    concept: ThreeLayerConcept, error: int | float, limit: int | float | None, last: int | float
-) -> list[IndicatorFunction]:
-    options: dict[str, Any] = {"error": error, "limit": limit, "reach": _reach(last)}
-    return [bounded_indicator(phi, **options) for phi in concept.inner1]
-
-
-def _biases(
-    first: Sequence[IndicatorFunction], concept: ThreeLayerConcept, last: int | float
-) -> Float64[np.ndarray, " p2"]:
-    """Against the functions of the concept, which those that were given may not be made for."""
+    # Against the functions of the concept, which those that were given may not be made for.
     pairs = zip(first, concept.inner1, strict=True)
-    return np.array([indicator_bias(h, phi, reach=_reach(last)) for h, phi in pairs])
-
-
-def _reach(last: int | float) -> float:
-    """The largest product of a unit input with a unit direction that leaves its last entry out."""
-    check_positive(last, "last")
-    return math.sqrt(max(1 - float(last) ** 2, 0.0))
+    bias = np.array([indicator_bias(h, phi, reach=reach) for h, phi in pairs])
+    known = {"first": tuple(first), "bias": bias, "information": info}
+    return _report(dW, left, right, balance, known, outputs, concept, x)
 
 
 def _left(
@@ -231,12 +215,11 @@ def _outputs(info, a, left, right, b2, W0, b1, dW, x) -> Float64[np.ndarray, "n 
 def _report(dW, left, right, balance, known, outputs, concept, x) -> ThreeLayerWeights:
     lengths = np.sqrt(np.sum((left.T @ (right @ right.T)) * left.T, axis=1))
     outputs = outputs.reshape(len(outputs), *concept.a.shape[:-1])
-    worst = rms = correlation = math.nan
-    if x is not None:
-        target = concept(np.asarray(x, np.float64))
-        error = outputs - target
-        worst, rms = float(np.max(np.abs(error))), float(np.sqrt(np.mean(error**2)))
-        correlation = _correlation(outputs.ravel(), target.ravel())
+    target = None if x is None else concept(np.asarray(x, np.float64))
+    worst, rms = errors(outputs, target)
+    correlation = math.nan
+    if target is not None and np.ptp(outputs) and np.ptp(target):
+        correlation = float(np.corrcoef(outputs.ravel(), target.ravel())[0, 1])
     with float64():
         return ThreeLayerWeights(
             *(jnp.asarray(dW), left, right, float(balance)),
@@ -248,12 +231,6 @@ def _report(dW, left, right, balance, known, outputs, concept, x) -> ThreeLayerW
             rms_error=rms,
             correlation=correlation,
         )
-
-
-def _correlation(first: Float64[np.ndarray, " n"], second: Float64[np.ndarray, " n"]) -> float:
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return math.nan
-    return float(np.corrcoef(first, second)[0, 1])
 
 
 def _checked(
@@ -270,12 +247,7 @@ def _checked(
         )
     if concept.w3 is not None or concept.w4 is not None:
         raise ValueError("`concept` must not be of the generalised class: leave w3 and w4 out.")
-    _check_scales(start, a, output_scale)
-    return a
-
-
-def _check_scales(start, a: Float64[np.ndarray, "k m2"], output_scale: int | float) -> None:
-    """Those of b2 and a; `random_information` looks at the others."""
+    # The scales of b2 and a; `random_information` looks at the others.
     check_positive(output_scale, "output_scale")
     for name, value in (("b2", start.b2), ("a", start.a)):
         check_finite(value, f"start.{name}")
@@ -287,3 +259,4 @@ def _check_scales(start, a: Float64[np.ndarray, "k m2"], output_scale: int | flo
         of="the output weights of `start`",
         advice="Pass the init_scale of the network, over sqrt(m2) for init='experiment'.",
     )
+    return a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The algorithm for two-layer learners: SGD on the hidden weights, and which iterate to keep."""
+"""Algorithm 1: SGD on the hidden weights of a two-layer learner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,31 +25,27 @@ Iterate = Literal["random", "average", "last"]
 
 
 class TwoLayerRun(eqx.Module):
-    """What `two_layer_sgd` returns: three ways of ending, and the history."""
+    """The result of `two_layer_sgd`: three iterates, and the history."""
 
-    params: BiasedTwoLayerParams  # the one that was asked for
+    params: BiasedTwoLayerParams  # the iterate that was asked for
     random: BiasedTwoLayerParams  # after a step drawn uniformly from 1 to the last
     average: BiasedTwoLayerParams  # mean over the iterates after each step
     last: BiasedTwoLayerParams
     random_step: int
-    history: History  # its params are the last; the loss of row t is that of step t's batch
-
-
-class _Weights(NamedTuple):
-    W: Float[Array, "m d"]
-    average: Float[Array, "m d"]
-    random: Float[Array, "m d"]
-
-
-class _Iterates(NamedTuple):
-    random: BiasedTwoLayerParams
-    average: BiasedTwoLayerParams
-    last: BiasedTwoLayerParams
+    history: History  # its params are the last; the loss of row t is that of the batch of step t
 
 
 class _State(NamedTuple):
-    weights: _Weights
+    last: Float[Array, "m d"]
+    average: Float[Array, "m d"]
+    random: Float[Array, "m d"]
     step: Int[Array, ""]
+
+
+class _Iterates(NamedTuple):
+    last: BiasedTwoLayerParams
+    average: BiasedTwoLayerParams
+    random: BiasedTwoLayerParams
 
 
 class _Data(NamedTuple):
@@ -75,23 +71,21 @@ class _Algorithm1:
             outputs = self.net(_with(data.params, W), data.x[rows])
             return mean_loss(self.loss, outputs, data.y[rows])
 
-        loss, gradient = jax.value_and_grad(objective)(state.weights.W)
-        W = state.weights.W - data.learning_rate * gradient
+        loss, gradient = jax.value_and_grad(objective)(state.last)
+        W = state.last - data.learning_rate * gradient
         step = state.step + 1
         # A running mean, not a sum: in float32 a sum over 1e6 iterates would lose what moves.
-        average = state.weights.average
-        average = average + (W - average) / step.astype(W.dtype)
-        random = jnp.where(step == data.random_step, W, state.weights.random)
-        return loss, _State(_Weights(W, average, random), step)
+        average = state.average + (W - state.average) / step.astype(W.dtype)
+        random = jnp.where(step == data.random_step, W, state.random)
+        return loss, _State(W, average, random, step)
 
     def params(self, state: _State, data: _Data) -> _Iterates:
-        W, average, random = (_with(data.params, W) for W in state.weights)
-        return _Iterates(random=random, average=average, last=W)
+        return _Iterates(*(_with(data.params, W) for W in state[:3]))
 
 
 @dataclass(frozen=True)
 class _OfLast:
-    """A record of the last iterate; equal for equal functions, so that nothing compiles twice."""
+    """Record the last iterate; equal for equal functions, so that nothing compiles twice."""
 
     record: Record
 
@@ -119,12 +113,12 @@ def two_layer_sgd(
 
     $$W_t = W_{t-1} - \eta \nabla_W L(F(x; W_{t-1}), y)$$
 
-    with fresh samples in each step. The theorem bounds the mean of the population loss over the
-    iterates, so that a uniformly random one attains it in expectation; the average of the iterates
-    does for a convex loss as far as the network is linear in the movement.
+    with fresh samples in each step. Theorem 1 bounds the mean of the population loss over the
+    iterates, so that a uniformly random one attains it in expectation. So does their average, for a
+    convex loss and as far as the network is linear in the movement.
 
-    While $\|x\| \le 1$ no neuron moves far, whatever the data: for an L-Lipschitz loss of the k
-    outputs
+    For $\|x\| \le 1$ no neuron moves far, whatever the data: if the loss is L-Lipschitz in the k
+    outputs,
 
     $$\|W_t - W_0\|_{2,\infty} \le \eta\, t\, L \sqrt k\, \max_{r,i} |a_{r,i}|$$
 
@@ -144,20 +138,12 @@ def two_layer_sgd(
         learning_rate: $\eta$; None for $2/(\varepsilon_a m)$, with $\varepsilon_a$ the root mean
             square of the output weights.
         steps: T; None for 10 n.
-        batch_size: samples a step, drawn with replacement.
+        batch_size: samples per step, drawn with replacement.
         iterate: which to return as `params`: "random", "average" or "last".
         record: named functions of the current parameters, as in `fit`.
         record_every: steps between two rows of the history; None for a hundred rows.
         progress: as in `fit`.
         key: for the samples and the random iterate.
-
-    Returns:
-        The run, which has all three iterates.
-
-    Raises:
-        TypeError: another network, or the parameters of another.
-        ValueError: an option out of its range, data or parameters that do not fit the network, or
-            labels other than plus and minus 1 for the logistic loss.
 
     Example:
         >>> net = BiasedTwoLayer(inputs=2, width=16, init_scale=0.1)
@@ -181,23 +167,21 @@ def two_layer_sgd(
     chosen = jr.randint(key_choice, (), 1, steps + 1)
     history = run_loop(
         _Algorithm1(net, pointwise(loss), batch_size),
-        _State(_Weights(params.W, params.W, params.W), jnp.zeros((), int)),
+        _State(params.W, params.W, params.W, jnp.zeros((), int)),
         _Data(params, x, y, jnp.asarray(rate, params.W.dtype), chosen, key_steps),
         steps=steps,
         record={name: _OfLast(function) for name, function in (record or {}).items()},
         record_every=max(1, steps // 100) if record_every is None else record_every,
         progress=progress,
     )
-    return _finished(history, iterate, int(chosen))
-
-
-def _finished(history: History, iterate: Iterate, chosen: int) -> TwoLayerRun:
-    ends: _Iterates = history.params
-    if history.final_step < chosen:  # diverged before the step that was drawn
-        ends, chosen = ends._replace(random=ends.last), history.final_step
-    history = eqx.tree_at(lambda h: h.params, history, ends.last)
+    ends, random_step = history.params, int(chosen)
+    if history.final_step < random_step:  # diverged before the step that was drawn
+        ends, random_step = ends._replace(random=ends.last), history.final_step
     return TwoLayerRun(
-        params=getattr(ends, iterate), random_step=chosen, history=history, **ends._asdict()
+        params=getattr(ends, iterate),
+        **ends._asdict(),
+        random_step=random_step,
+        history=eqx.tree_at(lambda h: h.params, history, ends.last),
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What two-layer learners learn: sums of smooth functions of one direction times another."""
+"""Equation (3.1): the concept class of two-layer learners."""
 
 from collections.abc import Sequence
 
@@ -38,12 +38,9 @@ class TwoLayerConcept(eqx.Module):
 
     Args:
         a: factors, (p,) for values of shape (n,), or (k, p) for (n, k).
-        functions: $\phi_i$, one a term: names, activations, coefficients or `PowerSeries`.
-        w1: $w^*_1$, one direction a row.
+        functions: $\phi_i$, one per term: names, activations, coefficients or `PowerSeries`.
+        w1: $w^*_1$, one direction per row.
         w2: $w^*_2$.
-
-    Raises:
-        ValueError: shapes do not fit, a row is not of unit norm, or a factor is above 1.
 
     Example:
         >>> concept = TwoLayerConcept(np.ones(1), ["sin"], np.eye(3)[:1], np.eye(3)[2:])
@@ -83,14 +80,14 @@ class TwoLayerConcept(eqx.Module):
             check_count(outputs, "outputs")
         check_key(key)
         p = len(as_functions(functions, "functions"))
-        shape = (p,) if outputs is None else (outputs, p)
         key_a, key_1, key_2 = jr.split(key, 3)
         w1, w2 = (random_rows(p, inputs, key=k) for k in (key_1, key_2))
+        shape = (p,) if outputs is None else (outputs, p)
         return cls(random_factors(shape, key=key_a), functions, w1, w2)
 
     @entry
     def __call__(self, x: Inputs) -> Outputs:
-        """Its values at the rows of `x`, in their dtype."""
+        """The values at the rows of `x`, in their dtype."""
         return on_rows(self._values, x, self.w1.shape[1])
 
     @entry
@@ -98,12 +95,17 @@ class TwoLayerConcept(eqx.Module):
         self, *, epsilon: float = 0.1, constant: int | float = 2.0, exponent: int | float = 1.75
     ) -> SeriesComplexity:
         r"""The largest $C_\varepsilon(\phi_i, 1)$ and $C_s(\phi_i, 1)$: LG-5."""
-        options = {"epsilon": epsilon, "constant": constant, "exponent": exponent}
-        return series_complexity(self.functions, **options)
+        return series_complexity(
+            self.functions, epsilon=epsilon, constant=constant, exponent=exponent
+        )
 
     def _values(self, x: Array) -> Array:
-        terms = columns(self.functions, forms(x, self.w1)) * forms(x, self.w2)
-        return forms(terms, self.a) if self.a.ndim == 2 else forms(terms, self.a[None])[:, 0]
+        return weighted(columns(self.functions, forms(x, self.w1)) * forms(x, self.w2), self.a)
+
+
+def weighted(terms: Array, a: Float64[np.ndarray, "*c p"]) -> Array:
+    """The sums over terms, which are columns, with the factors `a` of every output."""
+    return forms(terms, a) if a.ndim == 2 else forms(terms, a[None])[:, 0]
 
 
 def random_rows(rows: int, inputs: int, *, key: PRNGKeyArray) -> Float64[np.ndarray, "q d"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemma B.1: hidden weights whose two-layer pseudo network is a given smooth function."""
+"""Lemma B.1, existence: hidden weights whose two-layer pseudo network is a given concept."""
 
 import math
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_rows
-from unlazy.papers.allenzhu_li_liang2019.bounded_indicators import indicator_bias
-from unlazy.papers.allenzhu_li_liang2019.indicators import (
+from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     IndicatorFunction,
     Method,
     indicator_function,
 )
+from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import indicator_bias
 from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import TwoLayerConcept
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares
@@ -39,7 +39,7 @@ class TwoLayerWeights(eqx.Module):
     dW: Float64[Array, "m d"]
     norm_2_inf: float  # the longest row
     norm_frobenius: float
-    energies: Float64[np.ndarray, " p"]  # E h^2, one a function: the width that an error needs
+    energies: Float64[np.ndarray, " p"]  # E h^2 per function: the width that an error needs
     bias: Float64[np.ndarray, " p"]  # of each function that an h builds, at any width
     outputs: Float64[np.ndarray, "n *c"]  # of the pseudo network at the points given
     max_error: float
@@ -75,15 +75,10 @@ def two_layer_weights(
             of the output weights contradicts it: for Gaussian ones with probability 1e-9. So are
             hidden weights and biases whose mean square contradicts 1/m.
         method: of `indicator_function`.
-        indicators: the $h^{(i)}$ themselves, one a function of the concept.
-
-    Raises:
-        TypeError: `params0` are of another network, or `concept` is of another class.
-        ValueError: shapes do not fit, an entry is not finite, a point is not of unit norm,
-            `output_scale` is not that of `params0`, or its hidden weights are of another scale.
+        indicators: the $h^{(i)}$ themselves, one per function of the concept.
 
     Example:
-        >>> import unlazy as ul
+        >>> import jax, unlazy as ul
         >>> net = ul.nets.BiasedTwoLayer(3, 4096, init_scale=0.1)
         >>> e, params = np.eye(3), net.init(key=jax.random.key(0))
         >>> concept = TwoLayerConcept(np.ones(1), ["sin"], e[:1], e[1:2])
@@ -92,9 +87,8 @@ def two_layer_weights(
         True [13.62]
     """
     check_positive(output_scale, "output_scale")
-    W0, b, a = _checked(params0, concept)
-    _check_scales(W0, b, a, float(output_scale))
-    rows = None if x is None else _checked_points(x, W0.shape[1])
+    W0, b, a = _checked(params0, concept, float(output_scale))
+    rows = np.zeros((0, W0.shape[1])) if x is None else _checked_points(x, W0.shape[1])
     hs = indicators
     if hs is None:
         hs = [indicator_function(phi, method=method) for phi in concept.functions]
@@ -111,28 +105,32 @@ def two_layer_weights(
     if indicators is not None:  # they may be clipped, or made for other functions
         bias[:] = [indicator_bias(h, f) for h, f in zip(hs, concept.functions, strict=True)]
     lengths = np.linalg.norm(dW, axis=1)
-    with float64():
-        movement = jnp.asarray(dW)
-    sizes = (movement, float(np.max(lengths)), float(np.linalg.norm(lengths)), energies, bias)
-    if rows is None:
-        return TwoLayerWeights(*sizes, np.zeros((0, *concept.a.shape[:-1])), math.nan, math.nan)
     outputs = _pseudo_output(W0, b, a, dW, rows).reshape(len(rows), *concept.a.shape[:-1])
-    error = outputs - concept(rows)
-    rms = float(np.sqrt(np.mean(error**2)))
-    return TwoLayerWeights(*sizes, outputs, float(np.max(np.abs(error))), rms)
+    worst, rms = errors(outputs, None if x is None else concept(rows))
+    with float64():
+        sizes = jnp.asarray(dW), float(np.max(lengths)), float(np.linalg.norm(lengths))
+    return TwoLayerWeights(*sizes, energies, bias, outputs, worst, rms)
+
+
+def errors(outputs: np.ndarray, target: np.ndarray | None) -> tuple[float, float]:
+    """The largest and the root mean square difference; nan without a target."""
+    if target is None:
+        return math.nan, math.nan
+    error = outputs - target
+    return float(np.max(np.abs(error))), float(np.sqrt(np.mean(error**2)))
 
 
 def _pseudo_output(W0, b, a, dW, x: np.ndarray) -> Float64[np.ndarray, "n k"]:
+    outputs = np.zeros((len(x), len(a)))
     step = max(1, _ENTRIES // len(W0))
-    parts = []
     for k in range(0, len(x), step):
         rows = x[k : k + step]
-        parts.append(((rows @ W0.T + b >= 0) * (rows @ dW.T)) @ a.T)
-    return np.concatenate(parts)
+        outputs[k : k + step] = ((rows @ W0.T + b >= 0) * (rows @ dW.T)) @ a.T
+    return outputs
 
 
 def _checked(
-    params0: BiasedTwoLayerParams, concept: TwoLayerConcept
+    params0: BiasedTwoLayerParams, concept: TwoLayerConcept, output_scale: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     check_kind(params0, BiasedTwoLayerParams, name="params0")
     check_kind(concept, TwoLayerConcept, name="concept")
@@ -146,11 +144,7 @@ def _checked(
         )
     for name, value in [("W", W0), ("b", b), ("a", a)]:
         check_finite(value, f"params0.{name}")
-    return W0, b, a
-
-
-def _check_scales(W0, b, a, output_scale: float) -> None:
-    for name, value in (("W", W0), ("b", b)):
+    for name, value in [("W", W0), ("b", b)]:
         check_start_scale(
             squares(value),
             len(b) ** -0.5,
@@ -165,6 +159,7 @@ def _check_scales(W0, b, a, output_scale: float) -> None:
         of="the output weights of `params0`",
         advice="Pass the init_scale of the network, over sqrt(m) for init='experiment'.",
     )
+    return W0, b, a
 
 
 def _checked_points(x: Inputs, inputs: int) -> Float64[np.ndarray, "n d"]:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from unlazy.experiments import CellResult, Store, run_experiment
-from unlazy.papers.allenzhu_li_liang2019.figures import comparison, figure1, figure2, samples
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Grid, Point, Size
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.curves import Curves
+from unlazy.papers.allenzhu_li_liang2019.figures import figure1, figure2, samples
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.claims import Curves
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Grid, Point, Size, notes
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.recorded import PLACE, RECORDED
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.run import run
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS
 
 # Half a minute; the grid engine and the linear models have tests of their own.
@@ -70,8 +71,8 @@ def test_a_larger_ridge_fits_the_training_set_less_well(smoke):
 def test_seeds_trained_together_are_those_trained_alone():
     grid = Grid((0.01, 0.02), (1e-4,), 0)
     point = Point("composed-sines", "2layer(NTK)", Size(16, 100, 5), grid, 2, 50, 50, 100)
-    both = comparison.run(point, seed=0, progress=quiet).table
-    alone = comparison.run(replace(point, seeds=1), seed=1, progress=quiet).table
+    both = run(point, seed=0, progress=quiet).table
+    alone = run(replace(point, seeds=1), seed=1, progress=quiet).table
     rows = both["seed"] == 1
     for name in ("train", "validation", "test"):
         np.testing.assert_allclose(both[name][rows], alone[name], rtol=2e-4)
@@ -198,7 +199,7 @@ def test_the_paper_preset_has_the_sizes_of_the_paper(target):
         steps = size.epochs * size.n // 50
         if cell.config.method == "3layer":
             assert lanes * steps * 300 * size.width**2 < 2e15
-    assert "thinner" in comparison.notes(config)[0]
+    assert "thinner" in notes(config)[0]
 
 
 @pytest.mark.parametrize(
@@ -209,16 +210,16 @@ def test_the_paper_preset_has_the_sizes_of_the_paper(target):
 def test_cells_do_not_depend_on_how_the_user_draws(other):
     grid = Grid((0.01,), (1e-4,), 0)
     point = Point("composed-sines", "2layer", Size(8, 50, 3), grid, 1, 25, 20, 30)
-    usual = comparison.run(point, seed=0, progress=quiet).table["test"]
+    usual = run(point, seed=0, progress=quiet).table["test"]
     with other():
-        found = comparison.run(point, seed=0, progress=quiet).table["test"]
+        found = run(point, seed=0, progress=quiet).table["test"]
     np.testing.assert_array_equal(found, usual)
 
 
 def test_cells_do_not_depend_on_the_users_precision(x64):
     grid = Grid((0.01,), (1e-4,), 0)
     point = Point("composed-tanhs", "2layer", Size(8, 50, 3), grid, 1, 25, 20, 30)
-    wide = comparison.run(point, seed=0, progress=quiet).table["test"]
+    wide = run(point, seed=0, progress=quiet).table["test"]
     with jax.enable_x64(False):
-        narrow = comparison.run(point, seed=0, progress=quiet).table["test"]
+        narrow = run(point, seed=0, progress=quiet).table["test"]
     np.testing.assert_array_equal(wide, narrow)

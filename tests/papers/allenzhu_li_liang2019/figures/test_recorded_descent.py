@@ -14,13 +14,12 @@ import pytest
 from unlazy import data
 from unlazy.nets import ThreeLayer
 from unlazy.papers.allenzhu_li_liang2019 import (
-    Draw,
-    Movement,
     ThreeLayerObjective,
     flip_first_layer,
     pseudo_output,
     pseudo_terms,
 )
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Draw, Movement
 from unlazy.papers.shared import sign_pattern
 
 M, PAIRS, STARTS = 256, 400, 8

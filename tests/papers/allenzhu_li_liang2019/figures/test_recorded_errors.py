@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from unlazy.papers.allenzhu_li_liang2019.figures import comparison, samples
+from unlazy.papers.allenzhu_li_liang2019.figures import samples
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Grid, Point, Size
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.recorded import PLACE, RECORDED
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.run import RIDGES
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.run import RIDGES, run
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS, linear_models
 from unlazy.papers.shared.grids.ridge import ridge_table
 from unlazy.papers.shared.grids.tuning import best_rows
@@ -48,7 +48,7 @@ class Found(NamedTuple):
 def trained(target, method, size, rates, decay, seeds=3):
     grid = Grid(rates, (decay,), 0)
     point = Point(target, method, size, grid, seeds, n_validation=10)
-    table = comparison.run(point, seed=0, progress=quiet).table
+    table = run(point, seed=0, progress=quiet).table
     sgd, ridge = (
         {name: column[table["solver"] == solver] for name, column in table.items()}
         for solver in ("sgd", "ridge")

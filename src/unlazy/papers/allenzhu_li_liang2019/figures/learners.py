@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six methods of the paper, ready for `fit_grid`, and exact solutions where there are any."""
+"""Section 7: the six methods of the experiments, as networks and linear models to train."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +14,19 @@ from unlazy.papers.shared.grids import learner
 from unlazy.papers.shared.grids.learner import Learner, Split
 from unlazy.papers.shared.grids.linear import Linear, linear_model
 
-# In the order of the paper's own ranking; the name says which parameters are trained, and of what.
+# In the order of the paper's ranking. A name says the depth, and what is trained in place of the
+# hidden weights: their linearisation (NTK), or the last layer alone.
 METHODS = ("3layer", "2layer", "3layer(NTK)", "2layer(NTK)", "3layer(last)", "2layer(last)")
 KERNELS = METHODS[2:]
 
 
 @dataclass(frozen=True)
 class BySums:
-    """A two-layer network of few inputs, written as sums and not as products.
+    """A two-layer network of few inputs, written with sums in place of matrix products.
 
-    Then a GPU never writes its hidden layer to memory: at m = 2000 with 306 lanes a step took
-    .18 ms, with products .27. And it is float32, where products are TF32. On cores it would take
-    longer.
+    A GPU then never writes the hidden layer to memory: at m = 2000 with 306 lanes a step took
+    .18 ms, with products .27. The result is float32, where products are TF32. On cores it would
+    take longer.
     """
 
     net: BiasedTwoLayer
@@ -40,7 +41,7 @@ class BySums:
 def network_learner(
     method: str, width: int, splits: list[Split], seeds: tuple[int, ...]
 ) -> Learner:
-    """A network whose hidden weights are trained, on the splits of the seeds."""
+    """A network whose hidden weights are trained, each seed on its split."""
     net = samples.network(_layers(method), width)
     starts: list[Any] = [learner.initial(net, samples.keys(seed).init) for seed in seeds]
     model: Any = net
@@ -55,14 +56,10 @@ def linear_models(
     """The linear model behind a kernel method, for every seed."""
     net = samples.network(_layers(method), width)
     part = "last" if "last" in method else "weights"
+    starts = [learner.initial(net, samples.keys(seed).init) for seed in seeds]
     return [
-        linear_model(
-            net,
-            learner.initial(net, samples.keys(seed).init),
-            part,
-            tuple(each.x for each in split),
-        )
-        for seed, split in zip(seeds, splits, strict=True)
+        linear_model(net, start, part, tuple(each.x for each in split))
+        for start, split in zip(starts, splits, strict=True)
     ]
 
 

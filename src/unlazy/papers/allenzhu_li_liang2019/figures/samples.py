@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data and the networks of the experiments, each from a seed."""
+"""Section 7: the data and the networks of the experiments, each from a seed."""
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -25,7 +25,7 @@ def draw(target: str, n: int, n_validation: int, n_test: int, *, seed: int) -> S
     The smaller of two training sets is part of the larger; the other sets depend on the seed alone.
 
     Source: LG-50, arXiv:1811.04918 section 7: x uniform on the sphere, no noise. The validation set
-    is ours, fresh samples that cost the training set none.
+    is ours, of samples beyond the training set.
     """
     with reproducible(), on_host():
         f, key = data.target(target), keys(seed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figures 1 and 2 are made of, and the cells that this gives."""
+"""The configurations and cells of Figures 1 and 2."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from unlazy.experiments import Cell
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS
@@ -28,15 +28,15 @@ _REDUCED = {
 
 
 def grid_of(kind: str, method: str, width: int) -> Grid:
-    """The grid of a method: its natural scale of learning rates, on the lattice {1, 2, 5} 10^k.
+    """The grid of a method, about its natural learning rates on the lattice {1, 2, 5} 10^k.
 
     - "full": all that LG-50 proposes, some 7 rates by 17 decays.
-    - "natural": 4 rates about the best ones found, which are those of every large network, by no
-      decay and 1e-5 to 1e-3 by decades, below which a decay is none.
+    - "natural": 4 rates about the best found for every large network, by no decay and 1e-5 to 1e-3
+      by decades; a smaller decay has no effect.
     - "narrow": these rates by one decay, for the largest three-layer networks: at their best rates
       decays up to 1e-4 shrink weights by a percent or two in all of training.
     - "reduced": 6 rates by 2 decays, of the recorded table.
-    - "pair": the two smallest rates of those, never extended.
+    - "pair": the two smallest of these rates, never extended.
 
     Source: LG-50 and LG-51, arXiv:1811.04918 section 7.
     """
@@ -58,7 +58,7 @@ def grid_of(kind: str, method: str, width: int) -> Grid:
 
 @dataclass(frozen=True)
 class Size:
-    """A place on the axes: width and samples, with the epochs that these are given."""
+    """A place on the axes: width and samples, and the epochs to train for."""
 
     width: int
     n: int
@@ -67,7 +67,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Point:
-    """A cell: the grid of one method at one size, for some seeds from the cell's own on."""
+    """A cell: the grid of one method at one size, for `seeds` seeds from the cell's own on."""
 
     target: str
     method: str
@@ -87,7 +87,7 @@ class Config:
     widths: tuple[Size, ...]  # of the left panel
     samples: tuple[Size, ...]  # of the right panel
     seeds: int
-    grid: str  # of all methods but where the next says otherwise
+    grid: str  # of all methods, except where `three_layer_grids` has another
     three_layer_grids: tuple[tuple[Size, str], ...] = ()
     n_validation: int = 1000
     n_test: int = 2000
@@ -102,17 +102,17 @@ class Config:
         kind = self.grid
         if method == "3layer":
             kind = dict(self.three_layer_grids).get(size, kind)
+        sets = {"n_validation": self.n_validation, "n_test": self.n_test}
         grid = grid_of(kind, method, size.width)
-        point = Point(self.target, method, size, grid, self.seeds)
-        return replace(point, n_validation=self.n_validation, n_test=self.n_test)
+        return Point(self.target, method, size, grid, self.seeds, **sets)
 
 
 def cells(config: Config) -> list[Cell]:
     def of(methods: Sequence[str]) -> Iterator[Cell]:
         for size in config.sizes():
             for method in methods:
-                point = config.point(method, size)
-                yield Cell(NAMES[config.target], VERSION, point, 0, _label(point))
+                label = f"{method}, m = {size.width}, N = {size.n}, {config.seeds} seeds"
+                yield Cell(NAMES[config.target], VERSION, config.point(method, size), 0, label)
 
     networks = [method for method in METHODS if method not in KERNELS]
     # Ridge regression on the most samples takes longest, and beside it others can be trained.
@@ -126,10 +126,6 @@ def _work(point: Point) -> float:
     weights = 8 * size.width if point.method == "3layer" else 0  # of a unit, at the second layer
     values = 12 * point.batch_size  # of a unit, in a batch
     return lanes * size.n / point.batch_size * size.epochs * size.width * (weights + values)
-
-
-def _label(point: Point) -> str:
-    return f"{point.method}, m = {point.size.width}, N = {point.size.n}, {point.seeds} seeds"
 
 
 def notes(config: Config) -> list[str]:

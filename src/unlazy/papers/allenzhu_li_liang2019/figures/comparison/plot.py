@@ -3,15 +3,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from jaxtyping import Float
-
 from unlazy.core.drawing import COLORS
 from unlazy.experiments import Results
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.claims import Curves
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Config, Size
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.curves import Curves
+from unlazy.papers.allenzhu_li_liang2019.figures.curves import band, log_axes
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS
-from unlazy.papers.shared.grids.ticks import round_ticks
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -46,22 +43,15 @@ def _plot_panel(
 ) -> None:
     for method in METHODS:
         color, marker = STYLES[method]
-        errors = curves.along(method, sizes)
-        ax.plot(places, _middle(errors), color=color, marker=marker, ls="-", label=method)
-        ax.fill_between(
-            places, errors.min(axis=1), errors.max(axis=1), color=color, alpha=0.18, lw=0
-        )
-        honest = curves.along(method, sizes, by="validation")
-        ax.plot(places, _middle(honest), color=color, marker="_", ls="none", ms=9, mew=1.0)
+        style: dict[str, Any] = {"color": color, "marker": marker}
+        band(ax, places, curves.along(method, sizes), **style, ls="-", label=method)
+        honest = curves.along(method, sizes, by="validation").mean(axis=1)
+        ax.plot(places, honest, color=color, marker="_", ls="none", ms=9, mew=1.0)
         if method in KERNELS:
-            exact = curves.along(method, sizes, solver="ridge")
-            ax.plot(places, _middle(exact), color=color, marker=marker, mfc="white", ls=":", lw=1.2)
+            exact = curves.along(method, sizes, solver="ridge").mean(axis=1)
+            ax.plot(places, exact, **style, mfc="white", ls=":", lw=1.2)
     ax.axhline(curves.energy(), color="gray", lw=0.8, ls=(0, (1, 3)), zorder=1)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xticks(places, [str(place) for place in places])
-    ax.minorticks_off()
-    round_ticks(ax)
+    log_axes(ax, places)
 
 
 def _legend(fig: "matplotlib.figure.Figure", ax: "matplotlib.axes.Axes") -> None:
@@ -76,8 +66,3 @@ def _legend(fig: "matplotlib.figure.Figure", ax: "matplotlib.axes.Axes") -> None
         Line2D([], [], color="gray", lw=0.8, ls=(0, (1, 3)), label="predicting zero"),
     ]
     fig.legend(handles=handles, loc="outside lower center", ncols=4)
-
-
-def _middle(errors: Float[np.ndarray, "sizes seeds"]) -> Float[np.ndarray, " sizes"]:
-    """The mean over seeds, as in the claims."""
-    return np.mean(errors, axis=1)

@@ -10,19 +10,8 @@ exactly besides.
 Source: LG-51, arXiv:1811.04918 Figure 1. The sizes, grids and the exact solutions are ours.
 """
 
-from unlazy.experiments import Experiment
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.claims import claims
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import (
-    NAMES,
-    VERSION,
-    cells,
-    notes,
-)
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.plot import plot
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.presets import presets
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.run import run
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.experiment import experiment
 
-_TARGET = "composed-sines"
 # Claims of the paper and of the record that our runs do not bear out.
 _REFUTED_QUICK = (
     "kernels",
@@ -37,14 +26,6 @@ _REFUTED_PAPER = (
     "kernels-exact",
 )
 
-EXPERIMENT = Experiment(
-    name=NAMES[_TARGET],
-    title="Three layers against two and against kernels on a composed target, T1",
-    version=VERSION,
-    presets=presets(_TARGET, refuted_quick=_REFUTED_QUICK, refuted_paper=_REFUTED_PAPER),
-    cells=cells,
-    run=run,
-    claims=claims,
-    plot=plot,
-    notes=notes,
+EXPERIMENT = experiment(
+    "composed-sines", "T1", refuted_quick=_REFUTED_QUICK, refuted_paper=_REFUTED_PAPER
 )

@@ -10,30 +10,9 @@ exactly besides.
 Source: LG-52, arXiv:1811.04918 Figure 2. The sizes, grids and the exact solutions are ours.
 """
 
-from unlazy.experiments import Experiment
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.claims import claims
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import (
-    NAMES,
-    VERSION,
-    cells,
-    notes,
-)
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.plot import plot
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.presets import presets
-from unlazy.papers.allenzhu_li_liang2019.figures.comparison.run import run
+from unlazy.papers.allenzhu_li_liang2019.figures.comparison.experiment import experiment
 
-_TARGET = "composed-tanhs"
 # Claims of the paper that our runs do not bear out.
 _REFUTED = ("hidden", "kernels", "kernels-exact")
 
-EXPERIMENT = Experiment(
-    name=NAMES[_TARGET],
-    title="Three layers against two and against kernels on a composed target, T2",
-    version=VERSION,
-    presets=presets(_TARGET, refuted_quick=_REFUTED, refuted_paper=_REFUTED),
-    cells=cells,
-    run=run,
-    claims=claims,
-    plot=plot,
-    notes=notes,
-)
+EXPERIMENT = experiment("composed-tanhs", "T2", refuted_quick=_REFUTED, refuted_paper=_REFUTED)

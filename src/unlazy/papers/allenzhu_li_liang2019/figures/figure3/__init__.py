@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 3: the weights of a trained network are spread over its neurons, penalised for it or not.
+"""Figure 3: trained weights are spread over the neurons, with or without a penalty for it.
 
-A three-layer network on the target of Figure 1, with weight decay on both layers, or with the
-penalty of the (2,4) norm in its place on the first. Left: the test errors; right: the spread ratio
-of the trained W, 1 if all neurons have the same norm and m if one has it all, and that of its
-movement.
+A three-layer network is trained on the target of Figure 1, with weight decay on both layers, or
+with the penalty of the (2,4) norm in place of decay on the first. Left: the test errors. Right: the
+spread ratio of the trained W, which is 1 if all neurons have the same norm and m if one has it all,
+and that of its movement.
 
-Source: LG-53, arXiv:1811.04918 Figure 3. That the second layer keeps its decay is ours, the paper
-does not say.
+Source: LG-53, arXiv:1811.04918 Figure 3. The paper does not say that the second layer keeps its
+decay; that is our choice.
 """
 
 from typing import Any
@@ -56,15 +56,9 @@ def _quick() -> Config:
 
 
 def _smoke() -> Config:
-    options: dict[str, Any] = {
-        "n": 100,
-        "epochs": 150,
-        "extend": 0,
-        "n_validation": 100,
-        "n_test": 400,
-        "seeds": 2,
-    }
-    return Config(_pair(32, rates=1, decays=(1e-4,), second=(1e-4,), strengths=(1e-4,), **options))
+    one: dict[str, Any] = {"rates": 1, "decays": (1e-4,), "second": (1e-4,), "strengths": (1e-4,)}
+    sets: dict[str, Any] = {"n": 100, "n_validation": 100, "n_test": 400, "seeds": 2}
+    return Config(_pair(32, **one, **sets, epochs=150, extend=0))
 
 
 def _paper() -> Config:

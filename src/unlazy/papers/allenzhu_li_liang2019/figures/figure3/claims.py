@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, with_record
-from unlazy.papers.allenzhu_li_liang2019.figures.figure3.config import Config
-from unlazy.papers.shared.grids.tuning import best_rows, merge
+from unlazy.papers.allenzhu_li_liang2019.figures.curves import best_values
+from unlazy.papers.allenzhu_li_liang2019.figures.figure3.config import PENALTIES, Config
+from unlazy.papers.shared.grids.tuning import merge
 
 # One seed, 100 epochs, 4 to 6 lanes, no decay at all on the second layer under "norm".
 _RECORDED = {
@@ -34,14 +35,10 @@ class Curves:
         """A column of the best lanes by the set `by`; inf where all diverged."""
         rows = []
         for training in self.config.trainings:
-            if training.penalty != penalty:
-                continue
-            found = [self._found[one] for one in self.config.cells_of(training)]
-            table = merge([result.table for result in found])
-            best = best_rows(table, by)
-            rows.append(
-                [table[column][best[s]] if s in best else np.inf for s in range(self.config.seeds)]
-            )
+            if training.penalty == penalty:
+                cells = self.config.cells_of(training)
+                table = merge([self._found[cell].table for cell in cells])
+                rows.append(best_values(table, column, by=by, seeds=self.config.seeds))
         return np.array(rows)
 
 
@@ -53,7 +50,7 @@ def claims(config: Config, results: Results) -> list[Claim]:
 
 
 def _errors(curves: Curves) -> Iterator[Claim]:
-    errors = {name: curves.of(name, "test").mean(axis=1) for name in ("decay", "norm")}
+    errors = {name: curves.of(name, "test").mean(axis=1) for name in PENALTIES}
     yield Claim(
         "LG-53/error",
         "Weight decay and the penalty on the (2,4) norm test alike: largest difference of mean "
@@ -74,9 +71,9 @@ def _errors(curves: Curves) -> Iterator[Claim]:
 
 
 def _spreads(curves: Curves) -> Iterator[Claim]:
-    spread = {name: curves.of(name, "spread") for name in ("decay", "norm")}
+    spread = {name: curves.of(name, "spread") for name in PENALTIES}
     means = {name: values.mean(axis=1) for name, values in spread.items()}
-    sizes = np.array(curves.widths)
+    ratio, sizes = means["norm"] / means["decay"], np.array(curves.widths)
     yield Claim(
         "LG-53/far",
         "The norm of W is spread over the neurons: largest ratio, of all widths and seeds, over m",
@@ -89,15 +86,15 @@ def _spreads(curves: Curves) -> Iterator[Claim]:
         "LG-53/smaller",
         "The penalty leaves W no less spread than weight decay: geometric mean over widths of "
         "its ratio over that of decay",
-        float(np.exp(np.mean(np.log(means["norm"] / means["decay"])))),
+        float(np.exp(np.mean(np.log(ratio)))),
         "<=",
         1.0,
-        note=f"by width {_shown(means['norm'] / means['decay'])}; recorded .71, .61, .74, one seed",
+        note=f"by width {_shown(ratio)}; recorded .71, .61, .74, one seed",
     )
     yield Claim(
         "LG-53/smaller-widths",
         "The same, within a tenth, at every width: largest ratio",
-        float(np.max(means["norm"] / means["decay"])),
+        float(np.max(ratio)),
         "<=",
         1.1,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 3 is made of, and the cells that this gives."""
+"""The configurations and cells of Figure 3."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ PENALTIES = ("decay", "norm")
 
 @dataclass(frozen=True)
 class Training:
-    """A cell: 3layer under one penalty at one width, for some seeds from the cell's own on.
+    """A cell: 3layer under one penalty at one width, for `seeds` seeds from the cell's own on.
 
     "decay" is weight decay on both layers; "norm" decays the second alone and adds
     `strength * m * |W|_{2,4}^4` to the loss for the first.
@@ -61,7 +61,5 @@ def cells(config: Config) -> list[Cell]:
         for one, seed in config.cells_of(training):
             seeds = f"seed {seed}" if one.seeds == 1 else f"{one.seeds} seeds"
             label = f"{one.penalty}, m = {one.width}, {seeds}"
-            listed.append(
-                Cell(experiment=NAME, version=VERSION, config=one, seed=seed, label=label)
-            )
+            listed.append(Cell(NAME, VERSION, one, seed, label))
     return mixed(listed, (), work=lambda cell: cell.config.width)

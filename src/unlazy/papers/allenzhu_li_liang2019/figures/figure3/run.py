@@ -14,8 +14,11 @@ from unlazy.experiments import CellResult, Progress
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.papers.allenzhu_li_liang2019.figures import samples
 from unlazy.papers.allenzhu_li_liang2019.figures.figure3.config import Training
-from unlazy.papers.allenzhu_li_liang2019.spread import spread_ratio, three_layer_regularizer
-from unlazy.papers.shared.grids.learner import MeanSquare, Samples, Split, initial, stack
+from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
+    spread_ratio,
+    three_layer_regularizer,
+)
+from unlazy.papers.shared.grids.learner import MeanSquare, Samples, initial, stack
 from unlazy.papers.shared.grids.tuning import Table, tune
 from unlazy.papers.shared.settings import reproducible
 from unlazy.train import GridResult, fit_grid
@@ -46,7 +49,7 @@ class Objective:
 class Error:
     """The mean squared error alone.
 
-    No method of the objective: those of two equal ones differ, and each would be compiled.
+    Not a method of `Objective`: methods of two equal objects differ, and each would be compiled.
     """
 
     net: ThreeLayer
@@ -74,52 +77,42 @@ def run(config: Training, *, seed: int, progress: Progress) -> CellResult:
         ]
         net = ThreeLayer(samples.INPUTS, config.width, init="learner")
         starts = [initial(net, samples.keys(s).init) for s in seeds]
+        # The replicates are the seeds with every strength of the penalty.
+        pairs = [(i, config.width * s) for i in range(len(seeds)) for s in config.strengths]
+        train, validation, test = (
+            stack([splits[i][place] for i, _ in pairs]) for place in range(3)
+        )
+        params = stack([Penalized(starts[i], np.float32(lam_w)) for i, lam_w in pairs])
 
         def fit(rates, decays) -> Table:
-            result = _fit(config, net, starts, splits, seeds, rates, decays, progress)
+            result = fit_grid(
+                Objective(net),
+                params,
+                train,
+                learning_rates=rates,
+                weight_decays=decays,
+                seeds=[seeds[i] for i, _ in pairs],
+                epochs=config.epochs,
+                batch_size=config.batch_size,
+                momentum=MOMENTUM,
+                drops={config.epochs // 2: 0.1},
+                optimizer=decay_second_layer if config.penalty == "norm" else None,
+                trained=_hidden_weights,
+                params_axes="seed",
+                data_axes="seed",
+                evaluate={"validation": validation, "test": test},
+                metric=Error(net),
+                keep="best",
+                progress=progress,
+                key=jax.random.key(53),
+            )
             return _table(config, result, starts)
 
         return CellResult(tune(fit, config.rates, config.decays, extend=config.extend))
 
 
-def _fit(
-    config: Training,
-    net: ThreeLayer,
-    starts: list[ThreeLayerParams],
-    splits: list[Split],
-    seeds: tuple[int, ...],
-    rates: Any,
-    decays: Any,
-    progress: Progress,
-) -> GridResult:
-    """One grid; its replicates are the seeds with every strength of the penalty."""
-    pairs = [(i, config.width * s) for i in range(len(seeds)) for s in config.strengths]
-    train, validation, test = (stack([splits[i][place] for i, _ in pairs]) for place in range(3))
-    return fit_grid(
-        Objective(net),
-        stack([Penalized(starts[i], np.float32(lam_w)) for i, lam_w in pairs]),
-        train,
-        learning_rates=rates,
-        weight_decays=decays,
-        seeds=[seeds[i] for i, _ in pairs],
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        momentum=MOMENTUM,
-        drops={config.epochs // 2: 0.1},
-        optimizer=decay_second_layer if config.penalty == "norm" else None,
-        trained=_hidden_weights,
-        params_axes="seed",
-        data_axes="seed",
-        evaluate={"validation": validation, "test": test},
-        metric=Error(net),
-        keep="best",
-        progress=progress,
-        key=jax.random.key(53),
-    )
-
-
 def _table(config: Training, result: GridResult, starts: list[ThreeLayerParams]) -> Table:
-    """A row a lane; how spread the weights are is known of the best of every replicate."""
+    """The lanes, one per row; the spread is known for the best lane of every replicate."""
     table = result.table()
     lanes, strengths = len(table["seed"]), len(config.strengths)
     replicate = np.arange(lanes) % len(result.seeds)

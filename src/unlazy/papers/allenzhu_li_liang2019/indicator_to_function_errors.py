@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an indicator function achieves, by quadrature: no sampling, whose tails would mislead."""
+"""Lemma 6.3, its error: measured by quadrature, and kept below a bound by the choice of clipping.
+
+Sampling would mislead: the functions h have heavy tails.
+"""
 
 import math
 from typing import NamedTuple
@@ -9,21 +12,30 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from scipy.special import ndtr
 
+from unlazy.core.checks import as_number, check_positive
 from unlazy.core.entries import entry
-from unlazy.papers.allenzhu_li_liang2019.half_line_moments import indicator_window
-from unlazy.papers.allenzhu_li_liang2019.indicators import IndicatorFunction
+from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import indicator_window
+from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
+    IndicatorFunction,
+    indicator_function,
+)
+from unlazy.papers.shared import PowerSeries
 
 _REACH = 14.0  # standard deviations: a polynomial of degree 40 there still weighs nothing
-_NODES = 16  # a panel
+_NODES = 16  # per panel
 _GRADED = np.array([-24, -12, -6, -3, -1.5, 0, 1.5, 3, 6, 12, 24])  # in widths of the step
+_STEP, _STEPS = 0.125, 96  # limits to choose from: beyond 12 a Gaussian never comes
+_POINTS = 9  # inner products at which a bias is measured; it is largest at the ends, as a rule
+
+Values = Float64[np.ndarray, " n"]
 
 
 class IndicatorError(eqx.Module):
     """The mean of indicator times h at points, and how far it is from the function."""
 
-    x1: Float64[np.ndarray, " n"]
-    values: Float64[np.ndarray, " n"]
-    error: Float64[np.ndarray, " n"]
+    x1: Values
+    values: Values
+    error: Values
     max_error: float
     energy: float  # E h^2 by quadrature, truncation included
 
@@ -35,20 +47,12 @@ def indicator_error(h: IndicatorFunction, x1: Float[Array | np.ndarray, " n"]) -
     $$\mathbb E[1\{\alpha + b \ge 0\}\, h(\alpha_1, b)] = \iint \varphi(a)\, \varphi(b)\, h(a, b)\,
     \Phi\Big( \frac{a x_1 + b}{\sqrt{1 - x_1^2}} \Big)\, da\, db$$
 
-    by Gauss-Legendre panels that break at every window and around the step of $\Phi$; at
-    $x_1 = \pm 1$ it is an indicator.
+    at inner products $x_1 = \langle w^*, x\rangle$ in [-1, 1], by Gauss-Legendre panels that break
+    at every window and around the step of $\Phi$; at $x_1 = \pm 1$ it is an indicator.
 
     Source: LG-29 and LG-40, arXiv:1811.04918 Lemma 6.3.
 
-    Args:
-        h: from `indicator_function`.
-        x1: the inner products $\langle w^*, x\rangle$, in [-1, 1].
-
-    Raises:
-        ValueError: `x1` is not a vector with entries in [-1, 1].
-
     Example:
-        >>> from unlazy.papers.allenzhu_li_liang2019 import indicator_function
         >>> h = indicator_function("sin", degree=11)
         >>> print(indicator_error(h, np.array([-0.5, 0.9])).max_error < 1e-9)
         True
@@ -67,12 +71,83 @@ def indicator_error(h: IndicatorFunction, x1: Float[Array | np.ndarray, " n"]) -
     return IndicatorError(x1, values, error, largest, float(np.sum(square**2)))
 
 
-def indicator_means(
-    h: IndicatorFunction, x1: Float64[np.ndarray, " n"]
-) -> Float64[np.ndarray, " n"]:
+def indicator_bias(
+    h: IndicatorFunction, phi: PowerSeries | None = None, *, reach: float = 1.0
+) -> float:
+    r"""How far the function that h builds is from `phi`, by default the function it stands for.
+
+    $$\phi_\varepsilon(z) = \mathbb E[1\{\langle w, x\rangle + b \ge 0\}\, h(\langle w, w^*\rangle,
+    b)], \qquad \max_{|z| \le r} |\phi_\varepsilon(z) - \phi(z)| \Big/ \max_{|z| \le r} |\phi(z)|$$
+
+    by quadrature, at evenly spaced points up to `reach` that include both ends. Infinite where only
+    $\phi$ vanishes.
+
+    Source: LG-40 and LG-44, arXiv:1811.04918 Lemmas 6.3 and 6.4: their $\varepsilon$.
+    """
+    z = np.linspace(-reach, reach, _POINTS)
+    clipped = np.any(h.factors[1:][np.isfinite(h.limits[1:])])
+    # Without clipping it is the series of phi, cut at the degree of h.
+    built = (
+        indicator_means(h, z) if clipped else np.polynomial.polynomial.polyval(z, h.coefficients)
+    )
+    return _share(built, np.asarray((h.phi if phi is None else phi)(z)))
+
+
+def bounded_indicator(
+    phi: PowerSeries,
+    *,
+    error: int | float,
+    limit: int | float | None = None,
+    reach: float = 1.0,
+) -> IndicatorFunction:
+    r"""An indicator function with a clipped at the least limit whose bias is at most `error`.
+
+    Without even terms the bias b is not needed, and the bound is far lower. Limits are multiples of
+    1/8; the bound grows with them, fast where the degree is high. A `limit` that is given is used
+    whatever its bias.
+
+    Source: LG-44, arXiv:1811.04918 Lemma 6.4, which needs |h| <= C.
+    """
+    is_odd = not np.any(phi.taylor(phi.tail_degree(1e-10))[2::2])  # besides a constant
+    h = indicator_function(phi, method="bias-free" if is_odd else "minimum-norm")
+    if limit is not None:
+        check_positive(limit, "limit")
+        return h.clipped(limit)
+    error = as_number(error, "error")
+    check_positive(error, "error")
+
+    z = np.linspace(-reach, reach, _POINTS)
+    table, wanted = indicator_table(h, z, _STEP), np.asarray(phi(z))
+
+    def fits(steps: int) -> bool:
+        return _share(table.means(h.clipped(_STEP * steps)), wanted) <= error
+
+    low, high = 0, _STEPS
+    if not fits(high):
+        raise ValueError(
+            f"`error` must be within reach of float64, got error={error:g} for {phi.name!r}. "
+            "Ask for a larger error, or pass `limit`."
+        )
+    while high - low > 1:  # the error falls with the limit, but for wiggles of its own size
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return h.clipped(_STEP * high)
+
+
+def _share(built: Values, wanted: Values) -> float:
+    largest, size = float(np.max(np.abs(built - wanted))), float(np.max(np.abs(wanted)))
+    if size == 0:
+        return 0.0 if largest < 1e-12 else math.inf  # rounding of the quadrature
+    return largest / size
+
+
+def indicator_means(h: IndicatorFunction, x1: Values) -> Values:
     """The mean of indicator times h, the function that h stands for."""
     if h.method == "bias-free":
-        return _means_without_bias(h, x1)
+        # In one variable: given a, the rest of the pre-activation is Gaussian, with b in it.
+        a = _panels(_edges(h)[None, :])
+        passed = ndtr(a.nodes[0] * x1[:, None] / np.sqrt(2 - x1[:, None] ** 2))
+        return passed @ (a.weights[0] * (h.factors @ h._polynomials(a.nodes[0])))
     b = _bias_rule(h)
     return np.array([_mean(h, b, float(x)) for x in x1])
 
@@ -86,14 +161,12 @@ class IndicatorTable(NamedTuple):
     a: Float64[np.ndarray, " q"]
     weights: Float64[np.ndarray, "n i q"]  # of the i-th polynomial at a, with the mean over b
 
-    def means(self, h: IndicatorFunction) -> Float64[np.ndarray, " n"]:
+    def means(self, h: IndicatorFunction) -> Values:
         """The function that h stands for, for the same h with any of these limits."""
         return np.einsum("i,iq,niq->n", h.factors, h._polynomials(self.a), self.weights)
 
 
-def indicator_table(
-    h: IndicatorFunction, x1: Float64[np.ndarray, " n"], step: float
-) -> IndicatorTable:
+def indicator_table(h: IndicatorFunction, x1: Values, step: float) -> IndicatorTable:
     """The table of h at these points, for limits that are multiples of `step`."""
     edges = np.arange(-_REACH, _REACH + step / 2, step)
     a = _panels(edges[None, :], nodes=4)  # of short panels
@@ -118,17 +191,12 @@ def _bias_rule(h: IndicatorFunction, finest: float = 1.0) -> _Rule:
     """Panels break at every window and, for integrands of a step of width `finest`, resolve it."""
     if h.method == "centered":  # indicators without a bias
         return _Rule(np.zeros(1), np.ones(1))
-    edges = _bias_edges(h)
+    windows = [edge for i in range(1, h.degree + 1) for edge in indicator_window(i)]
+    windows = windows if h.method == "paper" else []
+    edges = np.unique([*np.arange(-_REACH, _REACH + 1), *windows])
     fine = np.arange(-_REACH, _REACH, max(4 * finest, 0.05)) if finest < 0.25 else edges
     b = _panels(np.unique([*edges, *fine])[None, :])
     return _Rule(b.nodes[0], b.weights[0])
-
-
-def _means_without_bias(h: IndicatorFunction, x1: np.ndarray) -> np.ndarray:
-    """In one variable: given a, the rest of the pre-activation is Gaussian, with b in it."""
-    a = _panels(_edges(h)[None, :])
-    passed = ndtr(a.nodes[0] * x1[:, None] / np.sqrt(2 - x1[:, None] ** 2))
-    return passed @ (a.weights[0] * (h.factors @ h._polynomials(a.nodes[0])))
 
 
 def _mean(h: IndicatorFunction, b: _Rule, x1: float) -> float:
@@ -161,9 +229,3 @@ def _panels(edges: np.ndarray, nodes: int = _NODES) -> _Rule:
 def _edges(h: IndicatorFunction) -> np.ndarray:
     limits = h.limits[h.limits < _REACH]
     return np.unique([*np.arange(-_REACH, _REACH + 1), *limits, *(-limits)])
-
-
-def _bias_edges(h: IndicatorFunction) -> np.ndarray:
-    edges = [e for i in range(1, h.degree + 1) for e in indicator_window(i)]
-    edges = edges if h.method == "paper" else []
-    return np.unique([*np.arange(-_REACH, _REACH + 1), *edges])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed sets of Gaussian mass tau and prescribed conditional mean: Lemma A.4."""
+"""Lemma A.4, interval partition: signed sets of Gaussian mass tau and given conditional mean."""
 
 import math
 from typing import Any
@@ -18,13 +18,13 @@ _HALVINGS = 80  # of the interval in which l is sought
 
 
 class IntervalPartition(eqx.Module):
-    r"""For each y a set $I \subset \mathbb R$ and signs s on it, as thresholds for |g|.
+    r"""A set $I \subset \mathbb R$ and signs s on it for each y, as thresholds for |g|.
 
     $$s(g) = \mathrm{sign}(y) \big( \mathrm{sign}(g)\, 1\{\ell \le |g| \le u\} +
     1\{e < |g| \le d\} - 1\{d < |g| \le c\} \big)$$
 
-    with infinite e, c and d where the two intervals of I do not meet; else $\ell = 0$ and
-    $u = e$. The set is where s is not zero.
+    where e, c and d are infinite if the two intervals of I do not meet; else $\ell = 0$ and
+    $u = e$. The set I is where s is not zero.
 
     Source: LG-43, arXiv:1811.04918 Lemma A.4, with its e(y) corrected.
     """
@@ -39,7 +39,7 @@ class IntervalPartition(eqx.Module):
 
     @entry
     def signs(self, g: Float[Array | np.ndarray, "*shape n"]) -> Any:
-        """The signs at `g`, whose last axis goes with y: -1, 0 or 1, NumPy or JAX as `g` is."""
+        """The signs at `g`: -1, 0 or 1, in NumPy or JAX as `g` is; its last axis runs over y."""
         g = as_array(g, "g")
         if g.shape[-1:] != self.y.shape:
             raise ValueError(
@@ -47,10 +47,10 @@ class IntervalPartition(eqx.Module):
                 f"got g.shape={g.shape}."
             )
         xp = jnp if isinstance(g, jax.Array) else np
-        one = tuple(xp.asarray(edge, g.dtype) for edge in self._thresholds())
-        return partition_signs(xp, g, *one)
+        return partition_signs(xp, g, *(xp.asarray(edge, g.dtype) for edge in self.thresholds()))
 
-    def _thresholds(self) -> tuple[np.ndarray, ...]:
+    def thresholds(self) -> tuple[np.ndarray, ...]:
+        """The arguments of `partition_signs` after `g`."""
         sign = np.where(self.y < 0, -1.0, 1.0)
         return self.low, self.high, self.inner, self.middle, self.outer, sign
 
@@ -58,10 +58,9 @@ class IntervalPartition(eqx.Module):
 def partition_signs(
     xp: Any, g: Any, low: Any, high: Any, inner: Any, middle: Any, outer: Any, sign: Any
 ) -> Any:
-    """The signs of `IntervalPartition` from its thresholds; broadcasting over leading axes."""
-    low, high, inner, middle, outer, sign = (
-        xp.broadcast_to(edge, g.shape) for edge in (low, high, inner, middle, outer, sign)
-    )
+    """The signs of `IntervalPartition` from its thresholds, which broadcast over leading axes."""
+    edges = (low, high, inner, middle, outer, sign)
+    low, high, inner, middle, outer, sign = (xp.broadcast_to(edge, g.shape) for edge in edges)
     t = xp.abs(g)
     odd = xp.where((low <= t) & (t <= high), xp.where(g < 0, -1, 1), 0)
     even = xp.where((inner < t) & (t <= outer), xp.where(t <= middle, 1, -1), 0)
@@ -87,9 +86,6 @@ def interval_partition(y: Float[Array | np.ndarray, " n"], tau: float = 0.01) ->
         y: the means, in [-1, 1]; a negative one has the set of its mirror, signs reversed.
         tau: the mass, in (0, 0.6]; the paper's is 1/100.
 
-    Raises:
-        ValueError: `y` is not a vector with entries in [-1, 1], or `tau` is out of range.
-
     Example:
         >>> sets = interval_partition(np.array([0.5]), tau=0.1)
         >>> print(sets.signs(np.array([[0.5], [-0.5], [2.0]])).ravel())
@@ -105,16 +101,9 @@ def interval_partition(y: Float[Array | np.ndarray, " n"], tau: float = 0.01) ->
     low = _lower_end(t, tau)
     apart = low >= 0
     e, d, c = _meeting(t, tau)
-    far = np.full_like(t, np.inf)
-    return IntervalPartition(
-        y=y,
-        tau=float(tau),
-        low=np.where(apart, low, 0.0),
-        high=np.where(apart, _upper_end(low, tau), e),
-        inner=np.where(apart, far, e),
-        middle=np.where(apart, far, d),
-        outer=np.where(apart, far, c),
-    )
+    ends = np.where(apart, low, 0.0), np.where(apart, _upper_end(low, tau), e)
+    edges = (np.where(apart, np.inf, edge) for edge in (e, d, c))
+    return IntervalPartition(y, float(tau), *ends, *edges)
 
 
 def _lower_end(t: np.ndarray, tau: float) -> np.ndarray:
@@ -133,7 +122,7 @@ def _upper_end(low: np.ndarray, tau: float) -> np.ndarray:
 
 
 def _meeting(t: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The thresholds e, d and c of one interval; meaningful for small t only."""
+    """The thresholds e, d and c of one interval, for small t."""
     e = np.sqrt(-2 * np.log1p(-np.minimum(tau * t * math.sqrt(2 * math.pi) / 2, 0.999)))
     left = np.maximum(tau - (2 * ndtr(e) - 1), 0.0)
     return e, ndtri(ndtr(e) + left / 4), ndtri(ndtr(e) + left / 2)

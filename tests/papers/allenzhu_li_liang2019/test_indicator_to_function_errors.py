@@ -6,8 +6,9 @@ import pytest
 from scipy.special import ndtr
 
 from unlazy.papers.allenzhu_li_liang2019 import indicator_error, indicator_function
-from unlazy.papers.allenzhu_li_liang2019.bounded_indicators import bounded_indicator, indicator_bias
-from unlazy.papers.allenzhu_li_liang2019.indicator_quadrature import (
+from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import (
+    bounded_indicator,
+    indicator_bias,
     indicator_means,
     indicator_table,
 )

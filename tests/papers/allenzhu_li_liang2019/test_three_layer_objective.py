@@ -35,6 +35,15 @@ def test_ratio_of_a_gaussian_matrix_and_by_norms():
     assert spread_ratio(1e-200 * W) == pytest.approx(spread_ratio(W), rel=1e-12)
 
 
+def test_zero_and_bad_matrices_are_refused(no_shape_checker):
+    with pytest.raises(ValueError, match="`W` must not be zero"):
+        spread_ratio(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match=r"`W` must have shape \(m, d\)"):
+        spread_ratio(np.zeros(3))  # pyright: ignore[reportArgumentType]  # on purpose
+    with pytest.raises(ValueError, match="`W` must be finite"):
+        spread_ratio(np.full((2, 2), np.nan))
+
+
 def test_penalty_is_that_of_the_norms_at_scaled_weights(getkey):
     # LG-13: R at (sqrt(lam) W', sqrt(lam) V').
     delta = ThreeLayer(3, (6, 4)).init(key=getkey())
@@ -61,13 +70,7 @@ def test_gradient_of_the_penalty_is_the_stated_one(getkey):
         assert not np.any(slope.a)
 
 
-def test_zero_and_bad_matrices_are_refused(no_shape_checker):
-    with pytest.raises(ValueError, match="`W` must not be zero"):
-        spread_ratio(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match=r"`W` must have shape \(m, d\)"):
-        spread_ratio(np.zeros(3))  # pyright: ignore[reportArgumentType]  # on purpose
-    with pytest.raises(ValueError, match="`W` must be finite"):
-        spread_ratio(np.full((2, 2), np.nan))
+def test_bad_strengths_of_the_penalty_are_refused(no_shape_checker):
     delta = ThreeLayer(3, 4).init(key=jr.key(0))
     with pytest.raises(ValueError, match="`alpha` must be a positive number"):
         three_layer_regularizer(delta, lam_w=1.0, lam_v=1.0, alpha=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemma 6.4: a smooth function hidden in the random first two layers, and how to read it off."""
+"""Lemma 6.4, information out of randomness: functions of the input, read off random weights."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +16,11 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind
-from unlazy.papers.allenzhu_li_liang2019.indicators import IndicatorFunction
-from unlazy.papers.allenzhu_li_liang2019.intervals import interval_partition, partition_signs
+from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import IndicatorFunction
+from unlazy.papers.allenzhu_li_liang2019.interval_partitions import (
+    interval_partition,
+    partition_signs,
+)
 from unlazy.papers.shared.smooth_functions import unit_rows
 from unlazy.papers.shared.start_scales import Squares, check_start_scale, squares
 
@@ -27,10 +30,10 @@ Rows = Callable[[int, int], Float[Array | np.ndarray, "r m1"]]
 
 
 class ThreeLayerStart(eqx.Module):
-    """The start of a three-layer learner whose V may be given row by row.
+    """The start of a three-layer learner whose V may be a function.
 
-    `V(start, stop)` returns those rows, so that a matrix larger than memory need not exist. A
-    `nets.ThreeLayerParams` serves as well.
+    `V(start, stop)` returns those rows, for a matrix larger than memory. A `nets.ThreeLayerParams`
+    serves as well.
     """
 
     W: Float[Array | np.ndarray, "m1 d"]
@@ -76,7 +79,8 @@ def random_information(
     is a standard Gaussian, and $\mathrm{Cov}(\sqrt{m_2} n_i(x), z_{i,j}) =
     \phi_j(\langle w^*_j, x\rangle)/C'$ with $C' = C \sqrt q/(x_d \sqrt\tau)$. There $\phi_j$ is the
     function that the clipped $h_j$ builds, the `values` of `indicator_error`, which a low limit
-    takes far from the one that $h_j$ was made for. V is read once, in groups of rows.
+    takes far from the one that $h_j$ was made for. V is read once, in groups of rows. The mean
+    squares of the start must be $1/m_1$ for W and $b_1$ and $1/m_2$ for V, up to chance.
 
     Source: LG-44 and step 1 of LG-45, arXiv:1811.04918 Lemma 6.4; $x_d$ is explicit.
 
@@ -87,13 +91,6 @@ def random_information(
         x: points of unit norm with last coordinate `last`, where the second layer is evaluated.
         tau: share of the neurons used.
         last: $x_d$, the last coordinate of every input.
-
-    Raises:
-        TypeError: `start` is of another network.
-        ValueError: shapes do not fit, there are more functions than first-layer neurons, an h is
-            not bounded, a direction is not of unit norm or touches the last coordinate, the points
-            are not of unit norm or have another last coordinate, or the mean squares of the start
-            are not $1/m_1$ for W and $b_1$ and $1/m_2$ for V, up to chance.
 
     Example:
         >>> import unlazy as ul
@@ -106,7 +103,9 @@ def random_information(
     """
     first = _checked_first(start, indicators, w, last)
     rows = _checked_points(x, first.W.shape[1], last)
-    bound = _largest(indicators)
+    bound = max(h.bound for h in indicators)
+    if not math.isfinite(bound):
+        raise ValueError("`indicators` must be bounded. Use IndicatorFunction.clipped.")
     m1, q = len(first.W), len(indicators)
     block = np.arange(m1) * q // m1
     root = math.sqrt(m1)
@@ -117,21 +116,20 @@ def random_information(
     sets = interval_partition(np.clip(y, -1.0, 1.0), tau)
     members = np.equal(block[:, None], np.arange(q)).astype(np.float64)
     S = np.maximum(rows @ first.W.T + first.b1, 0)
-    streamed = _stream(start, sets._thresholds(), members, first.W[:, -1], S)
+    streamed = _stream(start, sets.thresholds(), members, first.W[:, -1], S)
     m2 = len(streamed.z)
     check_learner_scale(Squares(streamed.squares, m1 * m2), m2, "V", "m2")
-    scale = bound * math.sqrt(q) / (float(last) * math.sqrt(tau))
     return RandomInformation(
         z=root * streamed.z,
         shares=streamed.counts / members.sum(axis=0),
-        scale=scale,
+        scale=bound * math.sqrt(q) / (float(last) * math.sqrt(tau)),
         bound=bound,
         hidden=streamed.hidden,
     )
 
 
 def check_learner_scale(weights: Squares, width: int, name: str, letter: str) -> None:
-    """Raise unless an array of the start has the scale of init="learner", one over the root."""
+    """Raise unless an array of the start has the scale of init="learner", `width**-0.5`."""
     check_start_scale(
         weights,
         width**-0.5,
@@ -217,13 +215,6 @@ def _checked_first(start, indicators, w, last: float) -> _First:
             f"got an entry of {np.max(np.abs(w[:, -1])):.3g} there."
         )
     return _First(W, b1, w)
-
-
-def _largest(indicators: Sequence[IndicatorFunction]) -> float:
-    bound = max(h.bound for h in indicators)
-    if not math.isfinite(bound):
-        raise ValueError("`indicators` must be bounded. Use IndicatorFunction.clipped.")
-    return bound
 
 
 def _checked_points(x, d: int, last: float) -> np.ndarray:

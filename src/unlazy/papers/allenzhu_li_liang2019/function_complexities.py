@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How hard a smooth function is to learn, by its Taylor coefficients: C_s and C_eps."""
+"""Section 2, function complexity: C_s and C_eps of a smooth function, by its Taylor series."""
 
 import math
 
@@ -20,7 +20,7 @@ def function_complexity(
     constant: Number = 2.0,
     exponent: Number = 1.0,
 ) -> SeriesComplexity:
-    r"""The complexities of a function with a power series; of several, the largest.
+    r"""The complexities of a function with a power series, or the largest of several.
 
     For $\phi(z) = \sum_i c_i z^i$,
 
@@ -38,8 +38,8 @@ def function_complexity(
 
     Args:
         functions: names ("sin"), activations, coefficients lowest degree first, or
-            `papers.shared.taylor_series("sin", scale=3)`; an infinite series without a name by
-            `papers.shared.log_series`, a function without one by `papers.shared.chebyshev_series`.
+            `papers.shared.taylor_series("sin", scale=3)`. Use `papers.shared.log_series` for an
+            infinite series without a name, `papers.shared.chebyshev_series` where there is none.
         radius: R.
         epsilon: $\varepsilon$.
         constant: $C^*$.
@@ -52,8 +52,7 @@ def function_complexity(
 
     Raises:
         ValueError: a number is out of range, a function has no power series that converges on
-            [-R, R] (fit a polynomial with `papers.shared.chebyshev_series`), or $C_s$ needs more
-            than 4 million terms.
+            [-R, R], or $C_s$ needs more than 4 million terms.
         TypeError: a target or a concept, which has its own: `product_concept(target).complexity()`.
 
     Example:

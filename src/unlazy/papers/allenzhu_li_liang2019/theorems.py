@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps, samples and accuracies that the theorems ask for, without their hidden constants."""
+"""Theorems 1 to 3: the steps, samples and accuracies they ask for, without hidden constants."""
 
 import math
 
@@ -13,9 +13,9 @@ from unlazy.papers.shared.complexities import check_epsilon
 
 
 class TwoLayerRates(eqx.Module):
-    """What the theorem on two-layer learners asks for: rates, as decimal logarithms."""
+    """The rates of Theorem 1, as decimal logarithms."""
 
-    log10_steps: float  # T, one fresh sample a step: a sample size, too
+    log10_steps: float  # T, with one fresh sample per step: a sample size, too
     log10_c_eps: float  # the width is a polynomial in it
     log10_c_s: float
     admissible: bool  # whether epsilon is as small as the theorem assumes
@@ -23,7 +23,7 @@ class TwoLayerRates(eqx.Module):
 
 
 class ThreeLayerRates(eqx.Module):
-    """What the theorems on three-layer learners ask for: rates, as decimal logarithms."""
+    """The rates of Theorems 2 and 3, as decimal logarithms."""
 
     log10_epsilon: float  # the accuracy at which the complexities are taken
     log10_C0: float
@@ -42,23 +42,16 @@ class ThreeLayerRates(eqx.Module):
 def two_layer_rates(
     concept: TwoLayerConcept, *, epsilon: float, constant: int | float = 2.0
 ) -> TwoLayerRates:
-    r"""Rates of the theorem on two-layer learners, for a concept of their class.
+    r"""Rates of Theorem 1, for a concept of two-layer learners and accuracy $\varepsilon$.
 
     $$T \sim \frac{C_s(\phi, 1)^2\, k^3 p^2}{\varepsilon^2}, \qquad
     \varepsilon < \frac{1}{p\, k\, C_s(\phi, 1)}, \qquad
     m \ge \mathrm{poly}(C_\varepsilon(\phi, 1), 1/\varepsilon)$$
 
-    A rate with constant 1 and without logarithms, never a certified bound.
+    with constant 1 and without logarithms, never a certified bound. `constant` is $C^*$ of
+    `function_complexity`.
 
     Source: LG-6, arXiv:1811.04918 Theorem 1.
-
-    Args:
-        concept: the target.
-        epsilon: the accuracy aimed at.
-        constant: $C^*$ of `function_complexity`.
-
-    Raises:
-        ValueError: `epsilon` is not in (0, 1).
 
     Example:
         >>> import numpy as np
@@ -84,21 +77,17 @@ def two_layer_rates(
 def three_layer_rates(
     concept: ThreeLayerConcept, *, epsilon: float, constant: int | float = 2.0
 ) -> ThreeLayerRates:
-    r"""Rates of the theorems on three-layer learners, for a concept of their class.
+    r"""Rates of Theorems 2 and 3, for a concept of three-layer learners.
 
     $$\varepsilon = \frac{\varepsilon_0}{k\, p_1 p_2^2\, C_s(\Phi, p_2 C_s(\phi, 1))\,
     C_s(\phi, 1)^2}, \qquad C_0 = C_\varepsilon(\Phi, \sqrt{p_2}\, C_\varepsilon(\phi, 1))\,
     C_\varepsilon(\phi, 1)\, p_1 \sqrt{p_2}\, k, \qquad
     N \ge \Big(\frac{k C_0}{\varepsilon_0}\Big)^2$$
 
-    A rate with constant 1 and without logarithms, never a certified bound.
+    with constant 1 and without logarithms, never a certified bound. The argument `epsilon` is
+    $\varepsilon_0$, the accuracy aimed at; `constant` is $C^*$ of `function_complexity`.
 
     Source: LG-6, arXiv:1811.04918 Theorems 2 and 3.
-
-    Args:
-        concept: the target.
-        epsilon: $\varepsilon_0$, the accuracy aimed at.
-        constant: $C^*$ of `function_complexity`.
 
     Raises:
         ValueError: `epsilon` is not in (0, 1), a series of $C_s$ diverges at the radius asked for

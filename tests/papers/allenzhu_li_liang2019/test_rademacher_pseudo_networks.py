@@ -10,14 +10,12 @@ import pytest
 from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
 from unlazy.papers.allenzhu_li_liang2019 import (
     generalization_gap,
-    rademacher_linear_rate,
     rademacher_pseudo_three_layer,
     rademacher_pseudo_three_layer_supremum,
     rademacher_pseudo_two_layer,
     rademacher_pseudo_two_layer_supremum,
+    rademacher_rate,
     rademacher_relu_layer,
-    rademacher_three_layer_rate,
-    rademacher_two_layer_rate,
 )
 
 
@@ -121,9 +119,9 @@ def test_three_layer_complexity_follows_its_rate(n, m):
     exact = rademacher_pseudo_three_layer(
         params, x, tau_w=1.0, tau_v=1.0, draws=10, key=jax.random.key(0)
     )
-    rate = rademacher_three_layer_rate(n, (m, m), tau_w=1.0, tau_v=1.0)
-    assert rate.pseudo == pytest.approx(m**0.25 * math.sqrt(m / n))
-    assert 0.2 < exact.value / rate.pseudo < 1
+    rate = rademacher_rate("6.12", n=n, m1=m, m2=m, tau_w=1.0, tau_v=1.0)
+    assert rate == pytest.approx(m**0.25 * math.sqrt(m / n))
+    assert 0.2 < exact.value / rate < 1
     assert exact.standard_error < 0.2 * exact.value
 
 
@@ -135,7 +133,7 @@ def test_two_layer_complexity_follows_its_rate(n, m, ratio):
     exact = rademacher_pseudo_two_layer(
         two_layer(m, 3), unit(n, 3), tau=1.0, draws=20, key=jax.random.key(0)
     )
-    found = exact.value / rademacher_two_layer_rate(n, m, tau=1.0).total
+    found = exact.value / rademacher_rate("B.5", n=n, m=m, tau=1.0, eps_a=1.0)
     assert 0.2 < found < 1
     assert found == pytest.approx(ratio, rel=0.35)
 
@@ -155,14 +153,15 @@ def test_the_complexity_is_the_mean_of_suprema():
 def test_rates_are_their_formulas():
     # LG-19, written out a second time.
     n, m1, m2, w, v = 900, 64, 81, 0.02, 0.3
-    one = rademacher_three_layer_rate(n, (m1, m2), tau_w=w, tau_v=v, variant=1).total
+    sizes = {"m1": m1, "m2": m2, "tau_w": w, "tau_v": v}
+    one = rademacher_rate("6.10", n=n, **sizes)
     expected = (w * m1 * 9 + v * m2) / 30 + v * math.sqrt(m1 * m2 * w * (1 / 8 + w)) / 30**0.5
     assert one == pytest.approx(expected, rel=1e-12)
-    two = rademacher_three_layer_rate(n, (m1, m2), tau_w=w, tau_v=v)
+    two = rademacher_rate("6.12", n=n, **sizes)
     bracket = w ** (8 / 5) * m1 ** (9 / 10) + w ** (16 / 5) * m1 ** (9 / 5) * 9 + v * 9 / 8
-    assert two.coupling == pytest.approx(bracket, rel=1e-12)
-    assert two.pseudo == pytest.approx(w * v * m1**0.25 * 9 / 30, rel=1e-12)
-    l1 = rademacher_linear_rate(n, norm=2.0, ball="l1", dimension=50)
+    assert rademacher_rate("6.12 coupling", **sizes) == pytest.approx(bracket, rel=1e-12)
+    assert two == pytest.approx(w * v * m1**0.25 * 9 / 30, rel=1e-12)
+    l1 = rademacher_rate("A.12(b)", n=n, B=2.0, d=50)
     assert l1 == pytest.approx(2 * math.sqrt(math.log(50) / n))
     assert rademacher_relu_layer([0.1, 0.3], free=(2.0, 0.5, 1.0), n=n) == pytest.approx(
         2 * 0.5 * 0.4 + 2 * math.sqrt(math.log(2) / n)
@@ -177,7 +176,7 @@ def test_the_fixed_layer_rule_bounds_a_layer_of_linear_functions():
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (200, 50))
     scores = signs @ features / 50
     best = np.maximum((np.sign(w)[:, None, None] * scores).max(axis=2), 0)  # v_j = 0 gives 0
-    single = rademacher_linear_rate(50, norm=1.0)
+    single = rademacher_rate("A.12(a)", n=50, B=1.0)
     rule = rademacher_relu_layer([single] * 3, l1_norm=float(np.abs(w).sum()))
     assert 0.1 * rule < np.mean(np.abs(w) @ best) <= rule
 
@@ -200,11 +199,12 @@ def test_bad_classes_are_refused(no_shape_checker):
     many = BiasedTwoLayerParams(many.W, many.b, jnp.ones((2, 5)))
     with pytest.raises(ValueError, match="`params0` must have one output"):
         rademacher_pseudo_two_layer_supremum(many, x, np.ones(10), tau=1.0)
-    options: dict[str, Any] = {"tau_w": 1.0, "tau_v": 1.0, "variant": 3}
-    with pytest.raises(ValueError, match="`variant` must be 1 or 2"):
-        rademacher_three_layer_rate(10, (2, 2), **options)
-    with pytest.raises(ValueError, match="`dimension` must be an integer"):
-        rademacher_linear_rate(10, norm=1.0, ball="l1")
+    with pytest.raises(ValueError, match=r"`statement` must be a known name, got .*'6\.11'"):
+        rademacher_rate("6.11", n=10, m1=2, m2=2, tau_w=1.0, tau_v=1.0)
+    with pytest.raises(ValueError, match=r"`numbers` must be n, B, d for .*'A.12\(b\)', got n, B"):
+        rademacher_rate("A.12(b)", n=10, B=1.0)
+    with pytest.raises(ValueError, match="`d` must be an integer"):
+        rademacher_rate("A.12(b)", n=10, B=1.0, d=2.5)
     with pytest.raises(ValueError, match="`l1_norm` must be given, or else"):
         rademacher_relu_layer([0.1])
 
@@ -222,9 +222,11 @@ def test_numbers_out_of_range_are_refused(no_shape_checker):
     wrong: Any = (1, 2)
     with pytest.raises(ValueError, match=r"`free` must be three numbers, \(B, D, R\), got"):
         rademacher_relu_layer([0.1], free=wrong, n=10)
-    for wrong in (100, (2, 2, 2)):
-        with pytest.raises(ValueError, match=r"`widths` must be two numbers, \(m1, m2\), got"):
-            rademacher_three_layer_rate(10, wrong, tau_w=1.0, tau_v=1.0)
+    for wrong in (100.0, (2, 2)):
+        with pytest.raises(ValueError, match="`m1` must be an integer >= 1, got"):
+            rademacher_rate("6.12", n=10, m1=wrong, m2=2, tau_w=1.0, tau_v=1.0)
+    with pytest.raises(ValueError, match="`tau_v` must be a positive number"):
+        rademacher_rate("6.10", n=10, m1=2, m2=2, tau_w=1.0, tau_v=0.0)
     assert rademacher_relu_layer([0.0], l1_norm=0) == 0.0  # a single function
 
 

@@ -1,44 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hermite polynomials against the indicator of a half line: what a ReLU's slope can see."""
+r"""Definition A.5, Lemmas A.6 and A.7, Claim C.1: Hermite polynomials and indicators.
+
+The polynomials $h_i$ are orthonormal here; the paper's are $\sqrt{i!}\, h_i$.
+"""
 
 import functools
 import math
 
 import numpy as np
 from jaxtyping import Array, Float, Float64
-from scipy.special import ndtr
+from scipy.special import gammaln, ndtr
 
-from unlazy.core.checks import MOST_TERMS, check_count
+from unlazy.core.checks import MOST_IN_TABLE, MOST_TERMS, check_count, check_finite
 from unlazy.core.entries import entry
 from unlazy.special.hermite_polynomials import hermite
+
+Thresholds = Float[Array | np.ndarray, "*shape"]
+ByDegree = Float64[np.ndarray, "q *shape"]  # the degree on the first axis
 
 _ROOT = math.sqrt(2 * math.pi)
 
 
 @entry
-def hermite_indicator(
-    b: Float[Array | np.ndarray, "*shape"], degree: int
-) -> Float64[np.ndarray, "q *shape"]:
+def hermite_translation(shift: int | float, degree: int) -> Float64[np.ndarray, "q q"]:
+    r"""The matrix of $h_i(x + s) = \sum_{k \le i} T_{ik} h_k(x)$, up to the degree given.
+
+    $$T_{ik} = \binom ik s^{i-k} \sqrt{\frac{k!}{i!}}$$
+
+    Source: LG-26, arXiv:1811.04918 Definition A.5, there for $\sqrt{i!}\, h_i$.
+
+    Example:
+        >>> print(hermite_translation(2.0, 1))
+        [[1. 0.]
+         [2. 1.]]
+    """
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
+    check_finite(shift, "shift")
+    i, k = np.meshgrid(np.arange(degree + 1), np.arange(degree + 1), indexing="ij")
+    gap = np.maximum(i - k, 0)
+    # The square root of the factorials in logarithms: 171! is beyond a float.
+    size = np.exp((gammaln(i + 1.0) - gammaln(k + 1.0)) / 2 - gammaln(gap + 1.0))
+    return np.where(k <= i, size * float(shift) ** gap, 0.0)
+
+
+@entry
+def hermite_scaling(factor: int | float, degree: int) -> Float64[np.ndarray, "q q"]:
+    r"""The matrix of $h_i(\gamma x) = \sum_j S_{ij} h_j(x)$, up to the degree given.
+
+    $$S_{i, i-2k} = \gamma^{i-2k} (\gamma^2 - 1)^k \binom{i}{2k} \frac{(2k)!}{k!\, 2^k}
+    \sqrt{\frac{(i-2k)!}{i!}}$$
+
+    Its first column is $\mathbb E h_i(\gamma g)$ for a standard Gaussian.
+
+    Source: LG-26, arXiv:1811.04918 Definition A.5, there for $\sqrt{i!}\, h_i$.
+
+    Example:
+        >>> print(hermite_scaling(2.0, 2)[2] * math.sqrt(2))  # 4x^2 - 1 = 4 (x^2 - 1) + 3
+        [3.         0.         5.65685425]
+    """
+    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
+    check_finite(factor, "factor")
+    S = np.zeros((degree + 1, degree + 1))
+    gamma = float(factor)
+    for i in range(degree + 1):
+        for k in range(i // 2 + 1):
+            j = i - 2 * k
+            size = (math.lgamma(i + 1) - math.lgamma(j + 1)) / 2 - math.lgamma(k + 1)
+            S[i, j] = math.exp(size - k * math.log(2)) * gamma**j * (gamma**2 - 1) ** k
+    return S
+
+
+@entry
+def hermite_indicator(b: Thresholds, degree: int) -> ByDegree:
     r"""Correlations of Hermite polynomials with an indicator, degree 0 to `degree`.
 
-    For standard Gaussians $\alpha, \alpha_1$ of correlation $x_1$, orthonormal $h_i$ and the
-    Gaussian density $\varphi$,
+    For standard Gaussians $\alpha, \alpha_1$ of correlation $x_1$ and the Gaussian density
+    $\varphi$,
 
     $$\mathbb E[h_i(\alpha_1)\, 1\{\alpha \ge b\}] = p_i x_1^i, \qquad
     p_i = \frac{h_{i-1}(b)\, \varphi(b)}{\sqrt i}, \qquad p_0 = P(\alpha \ge b)$$
 
     Source: LG-27, arXiv:1811.04918 Lemmas A.6 and A.7, whose printed sum collapses to this; there
     for $\sqrt{i!}\, h_i$.
-
-    Args:
-        b: thresholds.
-        degree: the highest.
-
-    Returns:
-        The values in float64, the degree on a new first axis.
-
-    Raises:
-        ValueError: `degree` is negative.
 
     Example:
         >>> print(hermite_indicator(np.array([0.0]), 2).ravel() * math.sqrt(2 * math.pi))
@@ -55,22 +98,13 @@ def hermite_indicator(
 
 
 @entry
-def truncated_moments(
-    b: Float[Array | np.ndarray, "*shape"], degree: int
-) -> Float64[np.ndarray, "q *shape"]:
+def truncated_moments(b: Thresholds, degree: int) -> ByDegree:
     r"""Moments of a standard Gaussian above a threshold, degree 0 to `degree`.
 
     $$L_i = \mathbb E[\alpha^i\, 1\{\alpha \ge b\}], \qquad L_0 = P(\alpha \ge b), \qquad
     L_1 = \varphi(b), \qquad L_i = b^{i-1} \varphi(b) + (i-1) L_{i-2}$$
 
     Source: LG-27, arXiv:1811.04918 Lemma A.6.
-
-    Args:
-        b: thresholds.
-        degree: the highest.
-
-    Raises:
-        ValueError: `degree` is negative.
 
     Example:
         >>> print(truncated_moments(np.array([0.0]), 2).ravel())
@@ -108,13 +142,10 @@ def window_moment(i: int) -> float:
 
     $$p'_i = \mathbb E_{b_0 \sim N(0,1)}\big[ p_i(-b_0)\, 1\{b_0 \in q_i\} \big]$$
 
-    with $p_i$ of `hermite_indicator` and $q_i$ of `indicator_window`. The paper's, for
-    $\sqrt{i!}\, h_i$, is $\sqrt{i!}$ times as large, and at least $(i-1)!!/(200 i^2)$ in size.
+    with $p_i$ of `hermite_indicator` and $q_i$ of `indicator_window`, for $i \ge 1$. The paper's
+    moment is $\sqrt{i!}$ times as large, and at least $(i-1)!!/(200 i^2)$ in size.
 
     Source: LG-28, arXiv:1811.04918 Claim C.1.
-
-    Args:
-        i: the degree, from 1 on.
 
     Example:
         >>> print(round(window_moment(1), 6))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact Rademacher complexity of pseudo networks, and the movements that attain it."""
+"""Lemmas B.5 and 6.12, exactly: Rademacher complexities of pseudo networks, and maximisers."""
+
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,6 +15,7 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
 from unlazy.nets.checking import check_kind
+from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import LearnerParams, layers
 from unlazy.papers.shared.patterns import Inputs, check_network
 from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
 
@@ -21,14 +24,18 @@ _ENTRIES = 2**23  # held at a time in the batch of first-layer neurons
 
 
 class TwoLayerSupremum(eqx.Module):
-    """The largest correlation of a two-layer pseudo network with given signs, and its maximiser."""
+    """The largest correlation of a two-layer pseudo network with given signs, and its maximiser.
+
+    The maximiser is float64. With x64 off JAX would round it in the next operation: work on
+    `np.asarray(result.dW)`.
+    """
 
     value: float
     dW: Float64[Array, "m d"]
 
 
 class ThreeLayerSupremum(eqx.Module):
-    """The largest correlation of a three-layer pseudo network with given signs, and where it is."""
+    """The same for a three-layer pseudo network; see `TwoLayerSupremum`."""
 
     value: float
     dW: Float64[Array, "m1 d"]
@@ -48,24 +55,11 @@ def rademacher_pseudo_two_layer_supremum(
     $$\sup_{\|W'\|_{2,\infty} \le \tau} \frac1n \sum_j \xi_j\, g^{(b)}(x_j; W') =
     \frac\tau n \sum_i |a_i| \Big\| \sum_j \xi_j D_i(x_j)\, x_j \Big\|_2$$
 
-    with $D_i(x) = 1[\langle w_i, x\rangle + b_i \ge 0]$ at `params0`; attained by rows of length
-    $\tau$ along these sums. Exact.
+    for a network of one output, with $D_i(x) = 1[\langle w_i, x\rangle + b_i \ge 0]$ at
+    `params0`; attained by rows of length $\tau$ along these sums. Exact. The `signs` $\xi$ may be
+    any finite numbers.
 
     Source: LG-20, beside arXiv:1811.04918 Lemma B.5.
-
-    Args:
-        params0: where the signs of the neurons are taken; one output.
-        x: inputs.
-        signs: $\xi$, one a sample; any finite numbers.
-        tau: the largest movement of a row.
-
-    Returns:
-        The value and its maximiser in float64. With x64 off JAX would round it in the next
-        operation: work on `np.asarray(result.dW)`.
-
-    Raises:
-        TypeError: `params0` are of another network.
-        ValueError: shapes do not fit, an entry is not finite, or `tau` is not positive.
 
     Example:
         >>> params = BiasedTwoLayerParams(W=jnp.eye(2), b=jnp.zeros(2), a=jnp.array([1.0, -2.0]))
@@ -74,9 +68,9 @@ def rademacher_pseudo_two_layer_supremum(
         2.12132
     """
     check_positive(tau, "tau")
-    data = _two_layer(params0, x)
+    data = _frozen(params0, BiasedTwoLayerParams, x)
     xi = _as_signs(signs, len(data.x))
-    sums = _sums(data.D, data.x, xi)
+    sums = _sums(data, xi)
     lengths = np.linalg.norm(sums, axis=1)
     unit = sums / np.where(lengths > 0, lengths, 1.0)[:, None]
     with float64():
@@ -98,19 +92,10 @@ def rademacher_pseudo_two_layer(
     $$\mathcal R = \mathbb E_\xi \frac\tau n \sum_i |a_i| \Big\| \sum_j \xi_j D_i(x_j)\, x_j
     \Big\|_2$$
 
-    exact up to the sampling of the signs.
+    the mean of `rademacher_pseudo_two_layer_supremum` over `draws` sign vectors: exact up to their
+    sampling.
 
     Source: LG-20 and LG-39, beside arXiv:1811.04918 Lemma B.5.
-
-    Args:
-        params0: where the signs of the neurons are taken; one output.
-        x: inputs.
-        tau: the largest movement of a row.
-        draws: sign vectors to average over.
-        key: for the signs.
-
-    Raises:
-        ValueError: as for `rademacher_pseudo_two_layer_supremum`; `draws` is below 2.
 
     Example:
         >>> params = BiasedTwoLayerParams(W=jnp.eye(2), b=jnp.zeros(2), a=jnp.ones(2))
@@ -119,8 +104,8 @@ def rademacher_pseudo_two_layer(
         1.414214
     """
     check_positive(tau, "tau")
-    data, xis = _two_layer(params0, x), _draw_signs(x, draws, key)
-    lengths = [np.linalg.norm(_sums(data.D, data.x, xi), axis=1) for xi in xis]
+    data, xis = _frozen(params0, BiasedTwoLayerParams, x), _draw_signs(x, draws, key)
+    lengths = [np.linalg.norm(_sums(data, xi), axis=1) for xi in xis]
     return estimate(float(tau) / len(data.x) * np.array([np.abs(data.a) @ l for l in lengths]))
 
 
@@ -139,27 +124,13 @@ def rademacher_pseudo_three_layer_supremum(
     \Big( \sum_q s_q^4 \Big)^{1/4}, \qquad
     s_q = \Big\| \sum_j \xi_j D_w(x_j)_q\, x_j\, (a \circ D_v(x_j))^\top \Big\|_{\mathrm{op}}$$
 
-    over $\|W'\|_{2,4} \le \tau_w$ and $\|V'\|_F \le \tau_v$; attained by rows
+    over $\|W'\|_{2,4} \le \tau_w$ and $\|V'\|_F \le \tau_v$, for a network of one output with
+    its signs $D_w$ and $D_v$ at `params0`; attained by rows
     $w_q = \tau_w s_q u_q/\|s\|_4$ along the left singular vectors, and columns of $V'$ along the
     right ones, of lengths $\tau_v s_q^2/\|s\|_4^2$. The matrices are never formed: $s_q^2$ is an
-    eigenvalue of a (d, d) matrix. Exact.
+    eigenvalue of a (d, d) matrix. Exact. The `signs` $\xi$ may be any finite numbers.
 
     Source: LG-20, beside arXiv:1811.04918 Lemma 6.12.
-
-    Args:
-        params0: where the signs of the neurons are taken; one output.
-        x: inputs.
-        signs: $\xi$, one a sample; any finite numbers.
-        tau_w: radius of W' in the 2,4 norm.
-        tau_v: radius of V' in the Frobenius norm.
-
-    Returns:
-        The value and its maximiser in float64. With x64 off JAX would round it in the next
-        operation: work on `np.asarray(result.dW)`.
-
-    Raises:
-        TypeError: `params0` are of another network.
-        ValueError: shapes do not fit, an entry is not finite, or a radius is not positive.
 
     Example:
         >>> eye, zero = jnp.eye(2), jnp.zeros(2)
@@ -171,18 +142,19 @@ def rademacher_pseudo_three_layer_supremum(
     """
     check_positive(tau_w, "tau_w")
     check_positive(tau_v, "tau_v")
-    data = _three_layer(params0, x)
+    data = _frozen(params0, ThreeLayerParams, x)
     xi = _as_signs(signs, len(data.x))
     with float64():
         squares, u = _tops(data, xi)
         s = np.sqrt(np.maximum(squares, 0))
         four = float(np.sum(s**4)) ** 0.25
+        Dw, Dv = data.masks
         if four == 0:
-            m2, m1 = data.Dv.shape[1], data.Dw.shape[1]
+            m2, m1 = Dv.shape[1], Dw.shape[1]
             return ThreeLayerSupremum(0.0, jnp.zeros((m1, data.x.shape[1])), jnp.zeros((m2, m1)))
         # The right singular vector times s_q is the sum over samples of (a D_v) <x, u_q> xi D_w.
-        weights = xi[:, None] * data.Dw * (data.x @ u.T)
-        right = (data.Dv * data.a).T @ weights
+        weights = xi[:, None] * Dw * (data.x @ u.T)
+        right = (Dv * data.a).T @ weights
         dW = float(tau_w) * (s / four)[:, None] * u
         dV = float(tau_v) * right * (s / four**2)
         value = float(tau_w) * float(tau_v) / len(xi) * four
@@ -203,20 +175,10 @@ def rademacher_pseudo_three_layer(
 
     $$\mathcal R = \mathbb E_\xi \frac{\tau_w \tau_v}{n} \Big( \sum_q s_q^4 \Big)^{1/4}$$
 
-    with $s_q$ of `rademacher_pseudo_three_layer_supremum`: exact up to the sampling of the signs.
+    the mean of `rademacher_pseudo_three_layer_supremum` over `draws` sign vectors: exact up to
+    their sampling.
 
     Source: LG-20 and LG-39, beside arXiv:1811.04918 Lemma 6.12.
-
-    Args:
-        params0: where the signs of the neurons are taken; one output.
-        x: inputs.
-        tau_w: radius of W' in the 2,4 norm.
-        tau_v: radius of V' in the Frobenius norm.
-        draws: sign vectors to average over.
-        key: for the signs.
-
-    Raises:
-        ValueError: as for `rademacher_pseudo_three_layer_supremum`; `draws` is below 2.
 
     Example:
         >>> eye, zero = jnp.eye(2), jnp.zeros(2)
@@ -228,41 +190,28 @@ def rademacher_pseudo_three_layer(
     """
     check_positive(tau_w, "tau_w")
     check_positive(tau_v, "tau_v")
-    data, xis = _three_layer(params0, x), _draw_signs(x, draws, key)
+    data, xis = _frozen(params0, ThreeLayerParams, x), _draw_signs(x, draws, key)
     with float64():
         squares = [np.maximum(_tops(data, xi)[0], 0) for xi in xis]
     fourth = np.array([float(np.sum(s**2)) ** 0.25 for s in squares])
     return estimate(float(tau_w) * float(tau_v) / len(data.x) * fourth)
 
 
-class _TwoLayer(eqx.Module):
+class _Frozen(NamedTuple):
     x: Float64[np.ndarray, "n d"]
-    D: Bool[np.ndarray, "n m"]
+    masks: list[Bool[np.ndarray, "n m"]]  # the signs of the neurons, by layer
     a: Float64[np.ndarray, " m"]
 
 
-class _ThreeLayer(eqx.Module):
-    x: Float64[np.ndarray, "n d"]
-    Dw: Bool[np.ndarray, "n m1"]
-    Dv: Bool[np.ndarray, "n m2"]
-    a: Float64[np.ndarray, " m2"]
-
-
-def _two_layer(params: BiasedTwoLayerParams, x: Inputs) -> _TwoLayer:
-    check_kind(params, BiasedTwoLayerParams, name="params0")
+def _frozen(params: LearnerParams, kind: type, x: Inputs) -> _Frozen:
+    check_kind(params, kind, name="params0")
     check_network(params.W, x)
-    a = _one_output(params.a)
-    z = _affine(x, params.W, params.b)
-    return _TwoLayer(np.asarray(x, np.float64), z >= 0, a)
-
-
-def _three_layer(params: ThreeLayerParams, x: Inputs) -> _ThreeLayer:
-    check_kind(params, ThreeLayerParams, name="params0")
-    check_network(params.W, x)
-    a = _one_output(params.a)
-    first = _affine(x, params.W, params.b1)
-    second = _affine(np.maximum(first, 0), params.V, params.b2)
-    return _ThreeLayer(np.asarray(x, np.float64), first >= 0, second >= 0, a)
+    h, masks = np.asarray(x, np.float64), []
+    for W, b in layers(params):
+        z = _affine(h, W, b)
+        h = np.maximum(z, 0)
+        masks.append(z >= 0)
+    return _Frozen(np.asarray(x, np.float64), masks, _one_output(params.a))
 
 
 def _affine(x, W, b) -> Float64[np.ndarray, "n m"]:
@@ -300,23 +249,20 @@ def _draw_signs(x: Inputs, draws: int, key: PRNGKeyArray) -> Float64[np.ndarray,
     return np.asarray(jr.rademacher(key, (draws, np.shape(x)[0]), dtype=jnp.int8), np.float64)
 
 
-def _sums(D, x, xi) -> Float64[np.ndarray, "m d"]:
-    return D.T.astype(np.float64) @ (xi[:, None] * x)
+def _sums(data: _Frozen, xi) -> Float64[np.ndarray, "m d"]:
+    return data.masks[0].T.astype(np.float64) @ (xi[:, None] * data.x)
 
 
-def _tops(data: _ThreeLayer, xi) -> tuple[np.ndarray, np.ndarray]:
-    """The largest eigenvalue of every Y_q^T K Y_q, and its eigenvector, a row a neuron."""
+def _tops(data: _Frozen, xi) -> tuple[np.ndarray, np.ndarray]:
+    """The largest eigenvalue of every Y_q^T K Y_q, and its eigenvector, per neuron q."""
     n, d = data.x.shape
-    scaled = jnp.asarray(data.Dv * data.a)
+    masks, Dv = data.masks[0].T, data.masks[1]
+    scaled, y = jnp.asarray(Dv * data.a), jnp.asarray(xi[:, None] * data.x)
     K = jnp.matmul(scaled, scaled.T, precision=_HIGHEST)
-    batch = int(np.clip(_ENTRIES // (n * d), 1, data.Dw.shape[1]))
-    values, vectors = _top_of_each(K, jnp.asarray(xi[:, None] * data.x), data.Dw.T, batch)
-    return np.asarray(values), np.asarray(vectors)
-
-
-def _top_of_each(K: Array, y: Array, masks, batch: int) -> tuple[Array, Array]:
-    parts = [_batch(K, y, jnp.asarray(masks[q : q + batch])) for q in range(0, len(masks), batch)]
-    return jnp.concatenate([p[0] for p in parts]), jnp.concatenate([p[1] for p in parts])
+    step = int(np.clip(_ENTRIES // (n * d), 1, len(masks)))
+    parts = [_batch(K, y, jnp.asarray(masks[q : q + step])) for q in range(0, len(masks), step)]
+    values, vectors = zip(*parts, strict=True)
+    return np.concatenate(values), np.concatenate(vectors)
 
 
 @jax.jit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the theorems on three-layer learners prescribe, and what it must satisfy."""
+"""Table 1: the parameters that the theorems on three-layer learners prescribe, and constraints."""
 
 import math
 
@@ -8,9 +8,21 @@ from unlazy.core.entries import entry
 from unlazy.papers.shared.complexities import check_epsilon
 from unlazy.papers.shared.conditions import Condition, Prescription
 
+# The exponents of C0, epsilon, m1 and m2 in each parameter.
+_EXPONENTS = {
+    "tau_w_inf": (1, 0, -0.995, 0),
+    "tau_v_inf": (0, 0, 0.495, -1),
+    "target_w": (1, -1 / 4, -0.745, 0),
+    "target_v": (0, -1 / 2, 0.495, -1 / 2),
+    "tau_w": (0, 0, -0.73, 0),
+    "tau_v": (0, 0, 0.499, -1 / 2),
+    "sigma_w": (0, 0, -0.985, 0),
+    "sigma_v": (0, 0, 0, -0.51),
+}
+
 
 class ThreeLayerTheory(Prescription):
-    """The table of parameters, and its constraints; `print` shows them."""
+    """The parameters of Table 1 and their constraints; `print` shows them."""
 
     tau_w_inf: float  # the longest row of W*
     tau_v_inf: float
@@ -62,14 +74,11 @@ def three_layer_theory(
         widths: $(m_1, m_2)$; they may be beyond the range of floats.
         epsilon: excess risk aimed at.
         C0: $C_0$ of `three_layer_rates`.
-        tau_w: in the place of the formula, as are the next three: the setting that one has.
+        tau_w: your own setting, in place of the formula.
         tau_v: see `tau_w`.
         sigma_w: see `tau_w`.
         sigma_v: see `tau_w`.
-        polylog: the factor behind "much smaller", 1 unless one knows better.
-
-    Raises:
-        ValueError: a number is not positive, or `epsilon` is not in (0, 1).
+        polylog: the factor behind "much smaller".
 
     Example:
         >>> theory = three_layer_theory((1000, 1000), epsilon=0.1)
@@ -86,32 +95,39 @@ def three_layer_theory(
         if value is not None:
             check_positive(value, name)
     # All in logarithms: powers of widths that no float holds cancel.
-    m1, m2, eps, c0 = (math.log(value) for value in (*widths, epsilon, C0))
+    bases = tuple(math.log(value) for value in (C0, epsilon, *widths))
     logs = {
-        "tau_w": -0.73 * m1,
-        "tau_v": 0.499 * m1 - m2 / 2,
-        "sigma_w": -0.985 * m1,
-        "sigma_v": -0.51 * m2,
-    } | {name: math.log(value) for name, value in given.items() if value is not None}
-    fixed = {
-        "tau_w_inf": c0 - 0.995 * m1,
-        "tau_v_inf": 0.495 * m1 - m2,
-        "target_w": c0 - eps / 4 - 0.745 * m1,
-        "target_v": 0.495 * m1 - eps / 2 - m2 / 2,
+        name: sum(power * base for power, base in zip(powers, bases, strict=True))
+        for name, powers in _EXPONENTS.items()
     }
-    fixed["lam_w"] = math.log(2) - 4 * fixed["target_w"]
-    fixed["lam_v"] = math.log(2) - 2 * fixed["target_v"]
-    conditions = (
-        *_ranges(m1, m2, logs),
-        *_errors(m1, m2, eps, math.log(polylog), logs | fixed),
-    )
-    numbers = {name: _number(log) for name, log in (fixed | logs).items()}
+    logs |= {name: math.log(value) for name, value in given.items() if value is not None}
+    logs["lam_w"] = math.log(2) - 4 * logs["target_w"]
+    logs["lam_v"] = math.log(2) - 2 * logs["target_v"]
+    conditions = _conditions(bases[2], bases[3], bases[1], math.log(polylog), logs)
+    numbers = {name: _number(log) for name, log in logs.items()}
     return ThreeLayerTheory(**numbers, conditions=conditions)
 
 
-def _number(log: float) -> float:
-    """The exponential, infinite beyond the largest float."""
-    return math.exp(log) if log < 709 else math.inf
+def _conditions(
+    m1: float, m2: float, eps: float, log: float, t: dict[str, float]
+) -> tuple[Condition, ...]:
+    """The constraints; all arguments are logarithms, `log` that of `polylog`."""
+    w, v = 2 * t["tau_w_inf"], 2 * t["tau_v_inf"]
+    first = log + m1 + w - t["sigma_w"]
+    second = log + m2 + w - t["sigma_v"]
+    third = log + m2 - m1 + v - t["sigma_v"]
+    return (
+        _condition("m1^(-3/2) <= sigma_w", -1.5 * m1, t["sigma_w"]),
+        _condition("sigma_w <= tau_w m1^(-1/4)", t["sigma_w"], t["tau_w"] - m1 / 4),
+        _condition("sigma_v <= m2^(-1/2)", t["sigma_v"], -m2 / 2),
+        _condition("tau_v <= 1", t["tau_v"], 0.0),
+        _condition("tau_w <= m1^(-9/16)", t["tau_w"], -9 / 16 * m1),
+        _condition("polylog m1 tau_w_inf^2/sigma_w <= epsilon", first, eps),
+        _condition("polylog m2 tau_w_inf^2/sigma_v <= epsilon", second, eps),
+        _condition("polylog (m2/m1) tau_v_inf^2/sigma_v <= epsilon", third, eps),
+        _condition("polylog tau'_w <= tau_w", log + t["target_w"], t["tau_w"]),
+        _condition("polylog tau'_v <= tau_v", log + t["target_v"], t["tau_v"]),
+    )
 
 
 def _condition(text: str, value: float, most: float) -> Condition:
@@ -121,27 +137,6 @@ def _condition(text: str, value: float, most: float) -> Condition:
     return Condition(text, _number(value - most), 1.0)
 
 
-def _ranges(m1: float, m2: float, t: dict[str, float]) -> tuple[Condition, ...]:
-    return (
-        _condition("m1^(-3/2) <= sigma_w", -1.5 * m1, t["sigma_w"]),
-        _condition("sigma_w <= tau_w m1^(-1/4)", t["sigma_w"], t["tau_w"] - m1 / 4),
-        _condition("sigma_v <= m2^(-1/2)", t["sigma_v"], -m2 / 2),
-        _condition("tau_v <= 1", t["tau_v"], 0.0),
-        _condition("tau_w <= m1^(-9/16)", t["tau_w"], -9 / 16 * m1),
-    )
-
-
-def _errors(
-    m1: float, m2: float, eps: float, log: float, t: dict[str, float]
-) -> tuple[Condition, ...]:
-    w, v = 2 * t["tau_w_inf"], 2 * t["tau_v_inf"]
-    first = log + m1 + w - t["sigma_w"]
-    second = log + m2 + w - t["sigma_v"]
-    third = log + m2 - m1 + v - t["sigma_v"]
-    return (
-        _condition("polylog m1 tau_w_inf^2/sigma_w <= epsilon", first, eps),
-        _condition("polylog m2 tau_w_inf^2/sigma_v <= epsilon", second, eps),
-        _condition("polylog (m2/m1) tau_v_inf^2/sigma_v <= epsilon", third, eps),
-        _condition("polylog tau'_w <= tau_w", log + t["target_w"], t["tau_w"]),
-        _condition("polylog tau'_v <= tau_v", log + t["target_v"], t["tau_v"]),
-    )
+def _number(log: float) -> float:
+    """The exponential, infinite beyond the largest float."""
+    return math.exp(log) if log < 709 else math.inf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions written as expectations of random indicators: Lemma 6.3, and the least norm for it."""
+"""Lemma 6.3, indicator to function: a smooth function as the mean of random indicators times h."""
 
 import math
 from typing import Literal, get_args
@@ -11,12 +11,12 @@ from scipy.special import ndtr
 
 from unlazy.core.checks import MOST_IN_TABLE, check_count, check_name, check_positive
 from unlazy.core.entries import entry
-from unlazy.papers.allenzhu_li_liang2019.half_line_moments import (
+from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
     hermite_indicator,
+    hermite_scaling,
     indicator_window,
     window_moment,
 )
-from unlazy.papers.allenzhu_li_liang2019.hermite_identities import hermite_scaling
 from unlazy.papers.shared import PowerSeries
 from unlazy.papers.shared.complexities import check_epsilon
 from unlazy.papers.shared.smooth_functions import Function, as_series
@@ -28,11 +28,11 @@ Values = Float[Array | np.ndarray, "*shape"]
 
 
 class IndicatorFunction(eqx.Module):
-    r"""A function h of two Gaussians, whose mean against an indicator is a given function.
+    r"""A function h of two Gaussians whose mean against an indicator is a given function.
 
     $$h(a, b) = \sum_{i \le D} \gamma_i\, h_i(\mathrm{clip}(a, \pm B_i))\, \beta_i(b)$$
 
-    with orthonormal Hermite polynomials; made by `indicator_function`.
+    with orthonormal Hermite polynomials. `indicator_function` makes it.
 
     Source: LG-40 and LG-41, arXiv:1811.04918 Lemma 6.3; RN-70, arXiv:1905.10337 Lemma E.2.
     """
@@ -46,7 +46,7 @@ class IndicatorFunction(eqx.Module):
 
     @property
     def degree(self) -> int:
-        """D."""
+        """The degree D."""
         return len(self.factors) - 1
 
     @property
@@ -56,7 +56,7 @@ class IndicatorFunction(eqx.Module):
 
     @entry
     def __call__(self, a: Values, b: Values) -> Float64[np.ndarray, "*shape"]:
-        """Evaluate in float64, by the recurrence of the polynomials: exact at high degree, too."""
+        """Evaluate in float64, by the polynomials' recurrence, which is exact at high degree."""
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
         if self.method == "centered" and np.any(b):
             raise ValueError(
@@ -68,12 +68,9 @@ class IndicatorFunction(eqx.Module):
 
     @entry
     def clipped(self, limit: int | float) -> "IndicatorFunction":
-        r"""The same with a kept within $\pm$ `limit`, which bounds it."""
+        r"""The same function with its first argument clipped to $\pm$ `limit`, which bounds it."""
         check_positive(limit, "limit")
-        limits = np.full(len(self.factors), float(limit))
-        return IndicatorFunction(
-            *(self.phi, self.factors, limits, self.method, self.energy, self.coefficients)
-        )
+        return eqx.tree_at(lambda h: h.limits, self, np.full(len(self.factors), float(limit)))
 
     @property
     def bound(self) -> float:
@@ -90,8 +87,8 @@ class IndicatorFunction(eqx.Module):
     def lipschitz(self) -> float:
         r"""The largest slope in a, $|\partial h/\partial a|$, on a fine grid of both variables.
 
-        Infinite without truncation, unless h is linear in a. By $h_i' = \sqrt i\, h_{i-1}$ where
-        a is not clipped, and zero where it is.
+        Infinite without truncation, unless h is linear in a. The slope of $h_i$ is
+        $\sqrt i\, h_{i-1}$ where a is not clipped, and zero where it is.
         """
         degrees, limits = np.arange(1, self.degree + 1), self.limits[1:]
         if self.degree == 0:
@@ -143,13 +140,13 @@ def indicator_function(
     truncation: Truncation = "none",
     epsilon: float = 1e-3,
 ) -> IndicatorFunction:
-    r"""A function h that turns random indicators into $\phi$, from its Taylor coefficients.
+    r"""A function h that turns random indicators into $\phi$, by the Taylor coefficients $c_i$.
 
     $$\mathbb E_{w \sim N(0, I),\, b \sim N(0, 1)}\big[ 1\{\langle w, x\rangle + b \ge 0\}\,
     h(\langle w, w^*\rangle, b) \big] = \phi(\langle w^*, x\rangle), \qquad \|x\| = \|w^*\| = 1$$
 
-    With $p_i(-b)$ of `papers.allenzhu_li_liang2019.hermite_indicator`, $h = \sum_i c_i h_i(a)
-    \beta_i(b)/ \mathbb E[p_i(-b) \beta_i(b)]$ for
+    With $p_i(-b)$ of `hermite_indicator`, $h = \sum_i c_i h_i(a) \beta_i(b)/
+    \mathbb E[p_i(-b) \beta_i(b)]$. The `method` chooses $\beta_i$:
 
     - "minimum-norm": $\beta_i = p_i(-b)$, of all solutions the one of least $\mathbb E h^2$, which
       is the squared norm of $\phi$ in the kernel of random indicators;
@@ -164,12 +161,12 @@ def indicator_function(
 
     Args:
         phi: a name, an activation, coefficients or a `PowerSeries`.
-        method: see above.
+        method: one of the four above.
         degree: where an infinite series is cut; by default where less than 1e-10 is left of it.
-        truncation: of a in the i-th polynomial: "none", "tight", $B_i = 3\sqrt i$, "practical",
-            $B_i = 2\sqrt i + \sqrt{2 \log(1/\varepsilon)}$, or "paper",
+        truncation: where a is clipped in the i-th polynomial: "none", "tight", $B_i = 3\sqrt i$,
+            "practical", $B_i = 2\sqrt i + \sqrt{2 \log(1/\varepsilon)}$, or "paper",
             $B_i = 100\sqrt i + 10\sqrt{\log(1/\varepsilon)}$.
-        epsilon: of the truncation.
+        epsilon: $\varepsilon$ of the truncation.
 
     Raises:
         ValueError: the series does not converge at 1, or the method has no solution for it.
