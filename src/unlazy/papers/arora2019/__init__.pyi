@@ -17,10 +17,6 @@ from unlazy.papers.arora2019.learnable_functions import LearnableBound as Learna
 from unlazy.papers.arora2019.learnable_functions import LearnableChain as LearnableChain
 from unlazy.papers.arora2019.learnable_functions import learnable as learnable
 from unlazy.papers.arora2019.learnable_functions import learnable_chain as learnable_chain
-from unlazy.papers.arora2019.losses import absolute_loss as absolute_loss
-from unlazy.papers.arora2019.losses import clipped_absolute_loss as clipped_absolute_loss
-from unlazy.papers.arora2019.losses import ramp_loss as ramp_loss
-from unlazy.papers.arora2019.losses import zero_one_loss as zero_one_loss
 from unlazy.papers.arora2019.minimum_norms import MinimumNorm as MinimumNorm
 from unlazy.papers.arora2019.minimum_norms import minimum_norm as minimum_norm
 from unlazy.papers.arora2019.perturbation import PerturbationBounds as PerturbationBounds
