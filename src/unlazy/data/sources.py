@@ -9,7 +9,7 @@ from pathlib import Path
 from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
 from unlazy.core.errors import DataFileError
-from unlazy.core.machine import cache_folder
+from unlazy.core.memory import cache_folder
 from unlazy.data.downloads import CIFAR_FOLDER, download
 
 # Folders under a root, in the order they are looked at; torchvision's layout comes second.
