@@ -22,7 +22,8 @@ from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
 from unlazy.kernels import KernelOperator
-from unlazy.linalg import Eigen, Quadrature, eigh, gram_eigenvalues, krylov_quadrature
+from unlazy.linalg.eigen import Eigen, eigh, gram_eigenvalues
+from unlazy.linalg.lanczos import Quadrature, krylov_quadrature
 
 Steps = int | float | np.number | np.ndarray | Sequence
 """One step number or many; `math.inf` is the limit."""

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.linalg import DeviceCholesky, HostCholesky, cholesky_in_place
+from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
 
 
 def spd(n, seed=0):

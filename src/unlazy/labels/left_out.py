@@ -16,7 +16,8 @@ from unlazy.core.errors import UnlazyWarning
 from unlazy.core.float64 import float64
 from unlazy.labels.energies import energy as label_energy
 from unlazy.labels.energies import null_tolerance
-from unlazy.linalg import CholeskyFactor, cholesky, eigh
+from unlazy.linalg.cholesky_factors import CholeskyFactor, cholesky
+from unlazy.linalg.eigen import eigh
 
 
 class LeaveOneOut(eqx.Module):
