@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of one prediction and one label, with their derivatives and the bounds on them.
+"""Every loss: of one prediction, of a sample for the population bounds, and of a model on a batch.
 
 Conventions of all rooms. A loss called "squared" is the square. Where there is a half, the name or
-the first line says so ("half-squared", `train.SquaredError`). So a penalty of strength lambda
+the first line says so ("half-squared", `losses.SquaredError`). So a penalty of strength lambda
 weighs the same in `papers.nichani2022.RegularizedRisk(loss="squared")` and in
 `papers.nichani2022.fit_expansion`. The factor of a penalty is `strength`; several, in the paper's
 order, are `strengths`; a setting that takes some of them by the paper's index has `lam1` and
@@ -12,16 +12,33 @@ order, are `strengths`; a setting that takes some of them by the paper's index h
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from unlazy.core.checks import as_array, check_count, check_name, is_known
+from unlazy.core.checks import as_array, calling, check_count, check_finite, check_name, is_known
 from unlazy.core.entries import entry
 
+__all__ = [
+    "MeanLoss",
+    "PointwiseLoss",
+    "Regularized",
+    "SquaredError",
+    "absolute_loss",
+    "clipped_absolute_loss",
+    "pointwise",
+    "ramp_loss",
+    "zero_one_loss",
+]
+
 Values = Float[Array, "*shape"]
+Sample = Float[Array | np.ndarray, "*shape"]
+Model = Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]
 
 
 @dataclass(frozen=True)
@@ -64,29 +81,15 @@ class _OfOneShape:
     function: Callable[[Values, Values], Values]
 
     def __call__(self, z: Values, y: Values) -> Values:
-        z, y = _as_floats(z, "z"), _as_floats(y, "y")
+        z, y = jnp.asarray(_as_floats(z, "z")), jnp.asarray(_as_floats(y, "y"))
         check_shapes(z, y)
         return self.function(z, y)
 
 
-def _as_floats(value: ArrayLike, name: str) -> Array:
-    if not isinstance(value, Array):
-        value = as_array(value, name)
-    is_float = jnp.issubdtype(value.dtype, jnp.floating)
-    return jnp.asarray(value) if is_float else jnp.asarray(value, float)
-
-
-@entry
-def check_shapes(z: ArrayLike, y: ArrayLike, name: str = "y", of: str = "`z`") -> None:
-    """Raise unless labels have the shape of predictions: (n, 1) would broadcast against (n,).
-
-    One number is a label for all of them.
-    """
-    if np.ndim(y) and np.shape(z) != np.shape(y):
-        raise ValueError(
-            f"`{name}` must have the shape of {of}, {np.shape(z)}, "
-            f"got {name}.shape={np.shape(y)}. Reshape one of them."
-        )
+def _as_floats(value: ArrayLike, name: str) -> Array | np.ndarray:
+    if isinstance(value, Array) and not jnp.issubdtype(value.dtype, jnp.floating):
+        return jnp.asarray(value, float)
+    return as_array(value, name)
 
 
 @entry
@@ -100,9 +103,6 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
       is Lipschitz: outside what the paper's theory covers.
 
     Source: BL-5, arXiv:1910.01619 section 2; for "log-cosh" NB-36, arXiv:2206.03688.
-
-    Args:
-        loss: a name, or a loss.
 
     Raises:
         UnknownNameError: there is no such loss.
@@ -118,14 +118,24 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
     return _LOSSES[loss]
 
 
-@entry
+def check_shapes(z: ArrayLike, y: ArrayLike, name: str = "y", of: str = "`z`") -> None:
+    """Raise unless labels have the shape of predictions: (n, 1) would broadcast against (n,).
+
+    A single number is a label for all predictions.
+    """
+    if np.ndim(y) and np.shape(z) != np.shape(y):
+        raise ValueError(
+            f"`{name}` must have the shape of {of}, {np.shape(z)}, "
+            f"got {name}.shape={np.shape(y)}. Reshape one of them."
+        )
+
+
 def check_targets(loss: str | PointwiseLoss, y: ArrayLike, name: str = "y") -> None:
     """Raise where labels are known and the loss is not for them: 0 and 1 with the logistic loss."""
     if pointwise(loss).signs:
         check_signs(y, name, loss="the logistic loss")
 
 
-@entry
 def check_signs(y: ArrayLike, name: str = "y", *, loss: str) -> None:
     """Raise where labels are known and one of them is neither plus nor minus 1."""
     if not is_known(y):
@@ -139,41 +149,17 @@ def check_signs(y: ArrayLike, name: str = "y", *, loss: str) -> None:
         )
 
 
-def _logistic_1(z: Values, y: Values) -> Values:
-    return -y * jax.nn.sigmoid(-y * z)
-
-
-def _logistic_2(z: Values, y: Values) -> Values:
-    return y**2 * jax.nn.sigmoid(y * z) * jax.nn.sigmoid(-y * z)
-
-
 def _logistic_3(z: Values, y: Values) -> Values:
     p = jax.nn.sigmoid(y * z)
     return y**3 * p * jax.nn.sigmoid(-y * z) * (1 - 2 * p)
 
 
-def _pseudo_huber(z: Values, y: Values) -> Values:
-    u = z - y
+def _pseudo_huber(u: Values) -> Values:
     # Not sqrt(1 + u^2) - 1, which cancels near the label.
     return u**2 / (1 + jnp.hypot(jnp.ones_like(u), u))
 
 
-def _pseudo_huber_1(z: Values, y: Values) -> Values:
-    u = z - y
-    return u / jnp.hypot(jnp.ones_like(u), u)
-
-
-def _pseudo_huber_2(z: Values, y: Values) -> Values:
-    return (1 + (z - y) ** 2) ** -1.5
-
-
-def _pseudo_huber_3(z: Values, y: Values) -> Values:
-    u = z - y
-    return -3 * u * (1 + u**2) ** -2.5
-
-
-def _log_cosh(z: Values, y: Values) -> Values:
-    u = z - y
+def _log_cosh(u: Values) -> Values:
     # Near the label |u| + log(1 + e^{-2|u|}) - log 2 cancels, and |u| hides a second derivative
     # from automatic differentiation; far from it tanh is 1.
     near = -jnp.log1p(-(jnp.tanh(jnp.clip(u, -1, 1)) ** 2)) / 2
@@ -181,49 +167,229 @@ def _log_cosh(z: Values, y: Values) -> Values:
     return jnp.where(jnp.abs(u) < 1, near, far)
 
 
-def _log_cosh_2(z: Values, y: Values) -> Values:
+def _log_cosh_2(u: Values) -> Values:
     # Not 1 - tanh^2, which is rounding far from the label.
-    p = jax.nn.sigmoid(2 * (z - y))
-    return 4 * p * jax.nn.sigmoid(-2 * (z - y))
+    return 4 * jax.nn.sigmoid(2 * u) * jax.nn.sigmoid(-2 * u)
+
+
+def _at_difference(function: Callable[[Values], Values], z: Values, y: Values) -> Values:
+    return function(z - y)
+
+
+def _of_difference(name: str, bounds: tuple[float, float, float], *of_u) -> PointwiseLoss:
+    """A loss of u = z - y alone, from its value and its three derivatives as functions of u."""
+    return PointwiseLoss(name, *bounds, False, tuple(partial(_at_difference, f) for f in of_u))
 
 
 _LOSSES = {
-    "logistic": PointwiseLoss(
-        # sup |l'''| is at p = 1/2 +- 1/sqrt(12).
-        *("logistic", 1.0, 1 / 4, 1 / (6 * 3**0.5), True),
-        (lambda z, y: jax.nn.softplus(-y * z), _logistic_1, _logistic_2, _logistic_3),
-    ),
-    "pseudo-huber": PointwiseLoss(
-        # sup |l'''| = 3 u (1 + u^2)^-5/2 is at u = 1/2.
-        *("pseudo-huber", 1.0, 1.0, 1.5 * 1.25**-2.5, False),
-        (_pseudo_huber, _pseudo_huber_1, _pseudo_huber_2, _pseudo_huber_3),
-    ),
-    "log-cosh": PointwiseLoss(
-        # sup |l'''| = 2 tanh u / cosh^2 u is at tanh^2 u = 1/3.
-        *("log-cosh", 1.0, 1.0, 4 / (3 * 3**0.5), False),
-        (
-            _log_cosh,
-            lambda z, y: jnp.tanh(z - y),
-            _log_cosh_2,
-            lambda z, y: -2 * jnp.tanh(z - y) * _log_cosh_2(z, y),
+    loss.name: loss
+    for loss in (
+        PointwiseLoss(
+            # sup |l'''| is at p = 1/2 +- 1/sqrt(12).
+            *("logistic", 1.0, 1 / 4, 1 / (6 * 3**0.5), True),
+            (
+                lambda z, y: jax.nn.softplus(-y * z),
+                lambda z, y: -y * jax.nn.sigmoid(-y * z),
+                lambda z, y: y**2 * jax.nn.sigmoid(y * z) * jax.nn.sigmoid(-y * z),
+                _logistic_3,
+            ),
         ),
-    ),
-    "squared": PointwiseLoss(
-        *("squared", float("inf"), 2.0, 0.0, False),
-        (
-            lambda z, y: (z - y) ** 2,
-            lambda z, y: 2 * (z - y),
-            lambda z, y: 2 * jnp.ones_like(z - y),
-            lambda z, y: jnp.zeros_like(z - y),
+        _of_difference(
+            # sup |l'''| = 3 u (1 + u^2)^-5/2 is at u = 1/2.
+            *("pseudo-huber", (1.0, 1.0, 1.5 * 1.25**-2.5)),
+            _pseudo_huber,
+            lambda u: u / jnp.hypot(jnp.ones_like(u), u),
+            lambda u: (1 + u**2) ** -1.5,
+            lambda u: -3 * u * (1 + u**2) ** -2.5,
         ),
-    ),
-    "half-squared": PointwiseLoss(
-        *("half-squared", float("inf"), 1.0, 0.0, False),
-        (
-            lambda z, y: (z - y) ** 2 / 2,
-            lambda z, y: z - y,
-            lambda z, y: jnp.ones_like(z - y),
-            lambda z, y: jnp.zeros_like(z - y),
+        _of_difference(
+            # sup |l'''| = 2 tanh u / cosh^2 u is at tanh^2 u = 1/3.
+            *("log-cosh", (1.0, 1.0, 4 / (3 * 3**0.5))),
+            *(_log_cosh, jnp.tanh, _log_cosh_2, lambda u: -2 * jnp.tanh(u) * _log_cosh_2(u)),
         ),
-    ),
+        _of_difference(
+            *("squared", (math.inf, 2.0, 0.0)),
+            *(lambda u: u**2, lambda u: 2 * u, lambda u: 2 * jnp.ones_like(u), jnp.zeros_like),
+        ),
+        _of_difference(
+            *("half-squared", (math.inf, 1.0, 0.0)),
+            *(lambda u: u**2 / 2, lambda u: u, jnp.ones_like, jnp.zeros_like),
+        ),
+    )
 }
+
+
+@entry
+def ramp_loss(u: Sample, y: Sample) -> Sample:
+    r"""The ramp loss of each sample, for labels $\pm 1$: Lipschitz, and never below the error.
+
+    $$\ell(u, y) = \min(1, \max(0, 1 - u y))$$
+
+    In [0, 1], zero where $u = y = \pm 1$, and 1-Lipschitz in the prediction `u`: every bound of
+    `papers.arora2019.population_loss` holds for its mean, and so for the error, `zero_one_loss`.
+    A NumPy array when both arguments are, as for the other losses of a sample.
+
+    Source: AR-18, arXiv:1901.08584 Corollary 5.2.
+
+    Raises:
+        ValueError: the shapes differ, or a label is neither +1 nor -1.
+
+    Example:
+        >>> print(ramp_loss(np.array([2.0, 0.5, -3.0]), np.ones(3)))
+        [0.  0.5 1. ]
+    """
+    xp, u, y = _alike(u, y)
+    check_signs(y, loss="the ramp loss")
+    return xp.clip(1 - u * y, 0, 1)
+
+
+@entry
+def zero_one_loss(u: Sample, y: Sample) -> Sample:
+    r"""Whether each sample is misclassified, as 0.0 or 1.0, for labels $\pm 1$.
+
+    $$\ell(u, y) = 1\{u y \le 0\}$$
+
+    A prediction of exactly 0 counts as an error, and so does nan: a network that has diverged
+    predicts nothing.
+
+    Source: AR-18, arXiv:1901.08584 Corollary 5.2.
+
+    Raises:
+        ValueError: the shapes differ, or a label is neither +1 nor -1.
+
+    Example:
+        >>> print(zero_one_loss(np.array([2.0, 0.0, -3.0]), np.ones(3)))
+        [0. 1. 1.]
+    """
+    xp, u, y = _alike(u, y)
+    check_signs(y, loss="the zero-one loss")
+    # The sign, not the product, which rounds to zero where `u` is tiny; and not "at most 0", which
+    # nan is not.
+    return (~(xp.sign(u) * y > 0)).astype(u.dtype)
+
+
+@entry
+def absolute_loss(u: Sample, y: Sample) -> Sample:
+    r"""The distance of each prediction from its label.
+
+    $$\ell(u, y) = |u - y|$$
+
+    Not clipped, hence not within [0, 1]: the population bounds hold for `clipped_absolute_loss`.
+
+    Source: AR-18, arXiv:1901.08584 section 5 (the loss of Figure 2).
+
+    Example:
+        >>> print(absolute_loss(np.array([2.0, 0.5]), np.ones(2)))
+        [1.  0.5]
+    """
+    xp, u, y = _alike(u, y)
+    return xp.abs(u - y)
+
+
+@entry
+def clipped_absolute_loss(u: Sample, y: Sample) -> Sample:
+    r"""The distance of each prediction from its label, at most 1.
+
+    $$\ell(u, y) = \min(1, |u - y|)$$
+
+    In [0, 1] and 1-Lipschitz for labels of any size, as the population bounds ask. For labels
+    $\pm 1$ it is at least the ramp loss.
+
+    Source: AR-18, arXiv:1901.08584 Theorem 5.1.
+
+    Example:
+        >>> print(clipped_absolute_loss(np.array([2.5, 0.5]), np.ones(2)))
+        [1.  0.5]
+    """
+    xp, u, y = _alike(u, y)
+    return xp.minimum(xp.abs(u - y), xp.ones((), u.dtype))
+
+
+def _alike(u: ArrayLike, y: ArrayLike):
+    """The module that computes with both, and both in one dtype."""
+    xp = jnp if isinstance(u, jax.Array) or isinstance(y, jax.Array) else np
+    u, y = _as_floats(u, "u"), _as_floats(y, "y")
+    check_shapes(u, y, of="`u`")
+    dtype = max(u.dtype, y.dtype, key=lambda dtype: dtype.itemsize)
+    if xp is jnp:
+        dtype = jax.dtypes.canonicalize_dtype(dtype)
+    return xp, xp.asarray(u, dtype), xp.asarray(y, dtype)
+
+
+def _outputs(model: Model, params: Any, x: Array, y: Array) -> Array:
+    with calling("model", "these `params` and the inputs of this `batch`"):
+        outputs = model(params, x)
+    check_shapes(outputs, y, of="the model's outputs")
+    return outputs
+
+
+class SquaredError(eqx.Module):
+    r"""Half the sum of squared errors, $\frac12 \sum_i (f(x_i) - y_i)^2$: a sum, not a mean.
+
+    A learning rate $\eta$ here is $n\eta$ for the mean $\frac1{2n}\sum_i$ and $n\eta/2$ for the
+    mean of squares. Two losses of the same model are equal, so that training twice compiles once.
+
+    Source: AR-3, arXiv:1901.08584 eq. (2).
+    """
+
+    model: Model
+
+    @entry
+    def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
+        """The loss on the batch `(x, y)`."""
+        x, y = batch
+        return jnp.sum((_outputs(self.model, params, x, y) - y) ** 2) / 2
+
+
+class MeanLoss(eqx.Module):
+    r"""The mean of a pointwise loss of `model(params, x)` over the batch.
+
+    $$L(\theta) = \frac1n \sum_i \ell(f_\theta(x_i), y_i)$$
+
+    `loss` is a `PointwiseLoss` or its name. Two losses of the same model and kind are equal, so
+    that training twice compiles once.
+
+    Source: BL-5 and BL-11, arXiv:1910.01619 section 2.
+
+    Example:
+        >>> loss = MeanLoss(lambda w, x: x @ w, "logistic")
+        >>> print(loss(jnp.zeros(2), (jnp.eye(2), jnp.array([1.0, -1.0]))))
+        0.6931472
+    """
+
+    model: Model
+    loss: PointwiseLoss = eqx.field(static=True, converter=pointwise, default="logistic")
+
+    @entry
+    def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
+        """The loss on the batch `(x, y)`."""
+        x, y = batch
+        return jnp.mean(pointwise(self.loss)(_outputs(self.model, params, x, y), y))
+
+
+class Regularized(eqx.Module):
+    r"""A loss plus a penalty on the parameters, $L(\theta) + \lambda R(\theta)$.
+
+    Args:
+        loss: `loss(params)` or `loss(params, batch)`, or a stochastic one with a key last.
+        penalty: `penalty(params)`, a scalar, such as `escape.regularizer`.
+        strength: $\lambda$.
+
+    Example:
+        >>> loss = Regularized(lambda w, batch: jnp.sum(batch @ w), lambda w: jnp.sum(w**2), 0.5)
+        >>> print(loss(jnp.ones(2), jnp.eye(2)))
+        3.0
+    """
+
+    loss: Callable[..., Float[Array, ""]]
+    penalty: Callable[[Any], Float[Array, ""]]
+    strength: int | float = eqx.field(static=True)
+
+    @entry
+    def __check_init__(self):
+        check_finite(self.strength, "strength")
+
+    @entry
+    def __call__(self, params: Any, *batch_and_key: Any) -> Array:
+        """The regularised loss on the batch, if there is one."""
+        return self.loss(params, *batch_and_key) + self.strength * self.penalty(params)

@@ -236,12 +236,12 @@ def test_an_npz_that_does_not_fit_in_memory_as_numbers_is_refused(tmp_path, monk
     """A byte in the file is eight as float64."""
     path = tmp_path / "some.npz"
     np.savez_compressed(path, x=np.ones((2**10, 2**8), np.uint8), y=np.arange(2**10) % 2)
-    monkeypatch.setattr(limits, "_available_memory", lambda: 2**21)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2**21)
     with pytest.raises(
         DataFileError, match=r"some.npz.* must fit in memory: the array 'x' .* 2.25"
     ):
         read_table(path)
-    monkeypatch.setattr(limits, "_available_memory", lambda: 2**22)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2**22)
     assert read_table(path).x.shape == (2**10, 2**8)
 
 

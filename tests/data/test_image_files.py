@@ -146,7 +146,7 @@ def test_a_packed_header_that_promises_too_much_is_refused_without_the_memory_fo
 
 
 def test_an_array_that_does_not_fit_in_memory_is_refused(monkeypatch, idx_bytes):
-    monkeypatch.setattr(limits, "_available_memory", lambda: 2**20)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2**20)
     data = gzip.compress(idx_bytes(np.zeros(2**21, np.uint8)))
     with pytest.raises(DataFileError, match=r"must fit in memory: .* takes 2 MiB, and 1 MiB"):
         read_back(data, 1)

@@ -26,7 +26,7 @@ from unlazy.curvature.objective import (
     float64_objective,
 )
 from unlazy.curvature.smoothed import SampledHessian, Smoothing, smoothed
-from unlazy.linalg import Matvec, extreme_eigen
+from unlazy.linalg.extremes import Matvec, extreme_eigen
 from unlazy.taylor.movement import is_wide
 
 _DENSE = 2000  # parameters up to which the Hessian is formed

@@ -24,17 +24,14 @@ from unlazy.core.checks import some_rows as _some_rows
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
+from unlazy.core.memory import default_memory
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
-from unlazy.kernels.tiles import Kernel, Tiles, default_memory
-from unlazy.linalg import (
-    Estimate,
-    PartialEigen,
-    Progress,
-    cholesky_in_place,
-    top_eigen,
-    trace_estimate,
-)
+from unlazy.kernels.tiles import Kernel, Tiles
+from unlazy.linalg.cholesky_factors import cholesky_in_place
+from unlazy.linalg.iterative import Progress
+from unlazy.linalg.lanczos import PartialEigen, top_eigen
+from unlazy.linalg.trace import Estimate, trace_estimate
 
 Rows = slice | Int[np.ndarray | Array, " r"] | Bool[np.ndarray | Array, " n"] | list
 """Which samples: a slice, their numbers (negative ones count from the end), or a mask."""

@@ -12,17 +12,10 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.float64 import float64
 from unlazy.kernels.tiles import Tiles
-from unlazy.linalg import (
-    HostCholesky,
-    IterativeSolution,
-    LowRankPreconditioner,
-    Matmat,
-    Progress,
-    cholesky_in_place,
-    conjugate_gradients,
-    float32_factor,
-    pivoted_cholesky,
-)
+from unlazy.linalg.cholesky_factors import HostCholesky, cholesky_in_place
+from unlazy.linalg.iterative import IterativeSolution, Matmat, Progress, conjugate_gradients
+from unlazy.linalg.low_rank import LowRankPreconditioner, pivoted_cholesky
+from unlazy.linalg.refinement import float32_factor
 
 _LARGEST_RANK = 2000  # of the preconditioner: building it costs less than one product with tiles
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 128, 4  # of its columns at a time

@@ -13,9 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.core.float64 import float64
-from unlazy.core.machine import physical_memory
 from unlazy.kernels.precision import Widened
-from unlazy.linalg import Matmat, Progress
+from unlazy.linalg.iterative import Matmat, Progress
 
 _TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it holds at a time
 _TILE_SHARE = 8  # one part in so many of the budget is for tiles
@@ -184,14 +183,6 @@ class Tiles(eqx.Module):
             j = columns.start + found
             first[j] = np.minimum(first[j], earliest)
         return first
-
-
-def default_memory() -> int:
-    """The budget in bytes when none is given: half the machine, or four fifths of a device."""
-    statistics = jax.devices()[0].memory_stats()
-    if statistics and "bytes_limit" in statistics:
-        return int(0.8 * statistics["bytes_limit"])
-    return physical_memory() // 2
 
 
 def _spans(n: int, side: int) -> list[slice]:

@@ -1,3 +1,6 @@
+from unlazy.losses import MeanLoss as MeanLoss
+from unlazy.losses import Regularized as Regularized
+from unlazy.losses import SquaredError as SquaredError
 from unlazy.papers.allenzhu_li_liang2019.three_layer_algorithm import (
     three_layer_sgd as three_layer_sgd,
 )
@@ -8,9 +11,6 @@ from unlazy.train.grid.progress import TimeLeft as TimeLeft
 from unlazy.train.grid.result import BestLane as BestLane
 from unlazy.train.grid.result import GridResult as GridResult
 from unlazy.train.history import History as History
-from unlazy.train.losses import MeanLoss as MeanLoss
-from unlazy.train.losses import Regularized as Regularized
-from unlazy.train.losses import SquaredError as SquaredError
 from unlazy.train.noisy import noisy_sgd as noisy_sgd
 from unlazy.train.perturbation import Perturbation as Perturbation
 from unlazy.train.perturbation import theoretical_perturbation as theoretical_perturbation

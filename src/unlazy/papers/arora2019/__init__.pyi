@@ -5,10 +5,6 @@ from unlazy.papers.arora2019.learnable_functions import learnable_chain as learn
 from unlazy.papers.arora2019.learnable_functions import (
     ntk_series_coefficients as ntk_series_coefficients,
 )
-from unlazy.papers.arora2019.losses import absolute_loss as absolute_loss
-from unlazy.papers.arora2019.losses import clipped_absolute_loss as clipped_absolute_loss
-from unlazy.papers.arora2019.losses import ramp_loss as ramp_loss
-from unlazy.papers.arora2019.losses import zero_one_loss as zero_one_loss
 from unlazy.papers.arora2019.minimum_norms import minimum_norm as minimum_norm
 from unlazy.papers.arora2019.perturbation import flipped_fraction as flipped_fraction
 from unlazy.papers.arora2019.perturbation import initial_gram_deviation as initial_gram_deviation

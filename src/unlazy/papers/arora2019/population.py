@@ -222,7 +222,7 @@ def population_loss_trained(
         params: the trained network; its output weights are those of the start.
         x: training inputs.
         training_loss: mean loss on the sample, by a loss in [0, 1] that is 1-Lipschitz in the
-            prediction, such as `ramp_loss`.
+            prediction, such as `losses.ramp_loss`.
         delta: failure probability.
         smallest_neuron_distance: $R_0$, fixed before training.
         neuron_distance_ratio: $t$, fixed before training. 1.1 is better than 2, because the

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.loss_calls import Loss, check_loss_call
+from unlazy.core.memory import default_memory
 from unlazy.core.trained import Trained
-from unlazy.kernels.tiles import default_memory
 from unlazy.train.grid.assemble import assemble
 from unlazy.train.grid.checking import (
     check_batches,

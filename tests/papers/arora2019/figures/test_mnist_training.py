@@ -12,6 +12,7 @@ import pytest
 from unlazy import data
 from unlazy.dynamics import KernelDynamics
 from unlazy.kernels import relu_gram
+from unlazy.losses import ramp_loss
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers import arora2019
 from unlazy.papers.arora2019 import gram_descent
@@ -138,9 +139,7 @@ def test_the_bound_after_training_is_vacuous_and_falls_with_the_width(real_data)
     values, finer = [], []
     for m in (1000, 4000):
         run = trained(m)
-        loss = float(
-            np.mean(arora2019.ramp_loss(run.outputs, np.asarray(task().y_train, np.float64)))
-        )
+        loss = float(np.mean(ramp_loss(run.outputs, np.asarray(task().y_train, np.float64))))
         arguments = (run.params0, run.params, task().x_train)
         coarse = arora2019.population_loss_trained(
             *arguments, training_loss=loss, neuron_distance_ratio=2.0

@@ -12,9 +12,9 @@ from unlazy.experiments import CellResult, Progress, shared_by_cells
 from unlazy.kernels import relu_gram
 from unlazy.labels import complexity as label_complexity
 from unlazy.linalg import cholesky, eigh
+from unlazy.losses import absolute_loss, zero_one_loss
 from unlazy.papers.arora2019.figures.figure2.config import InfiniteWidth, Trained
 from unlazy.papers.arora2019.figures.problems import Problem, train
-from unlazy.papers.arora2019.losses import absolute_loss, zero_one_loss
 from unlazy.papers.shared.settings import reproducible
 
 

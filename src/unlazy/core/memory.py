@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the machine offers: memory, the default budget of it, and a folder on disk."""
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """The folder that `UNLAZY_CACHE` names, else the system's cache folder for unlazy."""
+    if override := os.environ.get("UNLAZY_CACHE"):
+        return Path(override).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("unlazy"))
+
+
+def physical_memory() -> int:
+    """Bytes of the machine's memory, or of the container's where that has less."""
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    container = Path("/sys/fs/cgroup/memory.max")
+    if container.is_file() and (text := container.read_text().strip()).isdigit():
+        limit = min(limit, int(text))
+    return limit
+
+
+def available_memory() -> int:
+    """Bytes that can be had without swapping, as far as the system tells."""
+    limits = [physical_memory()]
+    statistics = Path("/proc/meminfo")  # Linux alone has it
+    if statistics.is_file():
+        lines = dict(line.split(":", 1) for line in statistics.read_text().splitlines())
+        if "MemAvailable" in lines:
+            limits.append(1024 * int(lines["MemAvailable"].split()[0]))
+    with contextlib.suppress(ImportError, OSError):  # Windows has neither
+        import resource
+
+        allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if allowed != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            limits.append(max(0, allowed - pages * resource.getpagesize()))
+    return min(limits)
+
+
+def default_memory() -> int:
+    """The budget in bytes when none is given: half the machine, or four fifths of a device."""
+    import jax  # not above: a list of figures does without it
+
+    statistics = jax.devices()[0].memory_stats()
+    if statistics and "bytes_limit" in statistics:
+        return int(0.8 * statistics["bytes_limit"])
+    return physical_memory() // 2
