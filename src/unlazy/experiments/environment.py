@@ -62,6 +62,8 @@ def product_error(dtype: str, n: int = 128) -> float:
     """
     import jax.numpy as jnp
 
+    from unlazy.core.float64 import float64
+
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((n, n)).astype(dtype) for _ in range(2))
     exact = a.astype(np.longdouble) @ b.astype(np.longdouble)
