@@ -12,11 +12,9 @@ from unlazy.train.losses import MeanLoss as MeanLoss
 from unlazy.train.losses import Regularized as Regularized
 from unlazy.train.losses import SquaredError as SquaredError
 from unlazy.train.noisy import noisy_sgd as noisy_sgd
-from unlazy.train.perturbation import Perturbation as Perturbation
-from unlazy.train.perturbation import theoretical_perturbation as theoretical_perturbation
+from unlazy.train.perturbed import Perturbation as Perturbation
 from unlazy.train.perturbed import PerturbedHistory as PerturbedHistory
 from unlazy.train.perturbed import perturbed_gradient_descent as perturbed_gradient_descent
-from unlazy.train.quasi_newton import lbfgs as lbfgs
 from unlazy.train.rates import largest_learning_rate as largest_learning_rate
 from unlazy.train.stopping import LossBelow as LossBelow
 from unlazy.train.stopping import RelativeLossBelow as RelativeLossBelow

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
+from unlazy.train.descent import as_before
 
 OptimizerFactory = Callable[[Any, Any], optax.GradientTransformation]
 """`factory(learning_rate, weight_decay)`, both traced scalars."""
@@ -87,12 +88,7 @@ class OptaxRule:
         with jax.numpy_dtype_promotion("standard"):
             change, after = self.factory(lr, wd).update(gradient, state, trained)
             moved = optax.apply_updates(trained, change)
-        return _as_before(moved, trained), _as_before(after, state)
-
-
-def _as_before(after: Any, before: Any) -> Any:
-    # Traced float64 scalars would turn a float32 state into a float64 one, which no loop carries.
-    return jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), after, before)
+        return as_before(moved, trained), as_before(after, state)
 
 
 @entry
