@@ -15,7 +15,7 @@ import pytest
 
 from unlazy import activation, curvature, escape, nets, taylor, train
 from unlazy.core.float64 import float64
-from unlazy.core.loss_calls import check_loss_call, loss_program
+from unlazy.core.loss_calls import call_loss, check_loss_call, loss_program
 from unlazy.curvature.objective import float64_objective
 from unlazy.papers import bai_lee2020, nichani2022
 from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Movement, ThreeLayerObjective
@@ -156,7 +156,9 @@ def test_one_step_of_every_trainer_is_one_step_of_descent(trainer, name):
 )
 def test_quasi_newton_and_certificates_take_every_loss(name):
     loss, data = ROWS[name]
-    history = train.lbfgs(loss, W, data, steps=2)
+    history = train.fit(
+        lambda w: call_loss(loss, w, data), W, None, optimizer=optax.lbfgs(), steps=2
+    )
     assert history.loss[-1] < history.loss[0]
     found = curvature.certify(loss, W, data=data, key=KEY)
     norm = float(jnp.linalg.norm(gradient(loss, data)))
@@ -204,7 +206,6 @@ def test_a_loss_of_other_arguments_is_refused_in_plain_words():
         "fit_grid": lambda: train.fit_grid(risk, W, DATA, learning_rates=[0.1], epochs=1),
         "noisy_sgd": lambda: train.noisy_sgd(risk, W, DATA, learning_rate=1.0, steps=1, key=KEY),
         "perturbed": lambda: train.perturbed_gradient_descent(risk, W, DATA, steps=1, key=KEY),
-        "lbfgs": lambda: train.lbfgs(risk, W, DATA, steps=1),
         "certify": lambda: curvature.certify(risk, W, data=DATA, key=KEY),
         "extreme": lambda: curvature.extreme_eigenvalues(risk, W, data=DATA, key=KEY),
         "hvp": lambda: curvature.hvp(risk, W, W, data=DATA),

@@ -60,7 +60,6 @@ CALLS = {
         .best("train")
         .params
     ),
-    "train.lbfgs": after_training(train.lbfgs, steps=1),
     "train.noisy_sgd": after_training(train.noisy_sgd, steps=1, learning_rate=0.1, key=jr.key(0)),
     "train.perturbed_gradient_descent": after_training(
         train.perturbed_gradient_descent, steps=1, learning_rate=0.1, key=jr.key(0)

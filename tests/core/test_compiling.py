@@ -13,7 +13,7 @@ from unlazy.core import compiling
 from unlazy.core.turns import TURNS
 from unlazy.kernels import empirical_ntk
 from unlazy.train import fit_grid
-from unlazy.train.grid import runner
+from unlazy.train.grid import grid
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def untuned(monkeypatch):
 
 def test_a_training_is_not_tuned_beside_another_that_runs(monkeypatch, untuned):
     # All are tuned, and each width is a program of its own: some threads tune while others train.
-    monkeypatch.setattr(runner, "_MUCH_WORK", -1)
+    monkeypatch.setattr(grid, "_MUCH_WORK", -1)
     present, overlaps, calls = [], [], {"tuning": 0, "running": 0}
 
     def watched(kind, turn):

@@ -10,7 +10,9 @@ import pytest
 
 from unlazy import data
 from unlazy.core.errors import UnlazyWarning
+from unlazy.curvature import certify
 from unlazy.nets import TwoLayer
+from unlazy.papers.bai_lee2020 import QuadraticRisk
 from unlazy.train import LossBelow, RelativeLossBelow, SquaredError, fit
 
 
@@ -260,3 +262,76 @@ def test_a_python_float_is_trained():
         lambda w, d: jnp.sum((w - d) ** 2) / 2, 0.0, jnp.ones(1), optimizer=optax.sgd(0.5), steps=1
     )
     assert float(history.params) == 0.5
+
+
+LBFGS = optax.lbfgs(memory_size=20)
+
+
+def rosenbrock(w):
+    return (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
+
+
+@pytest.mark.slow
+def test_the_valley_is_followed_to_its_minimum(x64):
+    start = jnp.array([-1.2, 1.0])
+    history = fit(rosenbrock, start, None, optimizer=LBFGS, steps=100, stop=LossBelow(1e-20))
+    assert history.outcome == "stopped"
+    assert history.final_step < 60
+    np.testing.assert_allclose(history.params, [1, 1], atol=1e-8)
+    assert float(jnp.linalg.norm(jax.grad(rosenbrock)(history.params))) <= 1e-8
+    assert np.all(np.diff(history.loss) <= 0)
+    assert history.steps.tolist() == list(range(history.final_step + 1))
+    # Where the gradient vanishes, be it a minimum or a saddle, it stays.
+    again = fit(rosenbrock, jnp.ones(2), None, optimizer=LBFGS, steps=3)
+    assert (again.params.tolist(), again.loss.tolist()) == ([1.0, 1.0], [0.0] * 4)
+
+
+def test_a_convex_quadratic_ends_at_its_solution_for_any_scale(x64, getkey):
+    A = jr.normal(getkey(), (30, 8))
+    b = jr.normal(getkey(), (30,))
+    exact = np.linalg.lstsq(np.asarray(A), np.asarray(b))[0]
+    for scale in (1.0, 1e-3):
+
+        def residuals(v, data, scale=scale):
+            return jnp.sum((data[0] @ (scale * v) - data[1]) ** 2)
+
+        history = fit(residuals, jnp.zeros(8), (A, b), optimizer=LBFGS, steps=60)
+        np.testing.assert_allclose(scale * history.params, exact, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_it_fits_the_quadratic_model_to_a_certified_minimum(x64):
+    """BL-31: V = m^(1/4) W, memory 20, from 0.3 m^(-1/4) N(0, I) / sqrt(d)."""
+    d, m, n = 6, 32, 100
+    rng = np.random.default_rng(1)
+    x = rng.choice([-1.0, 1.0], (n, d))
+    net = TwoLayer(d, m, "relu3", "symmetric", init_scale=d**-0.5)
+    params = net.init(key=jr.key(0))
+    risk = QuadraticRisk.of(net, params, x, x[:, 0] * x[:, 1], strength=1e-5)
+    scale = m**-0.25
+    start = 0.3 * jr.normal(jr.key(1), (m, d)) / d**0.5
+    history = fit(lambda V: risk(scale * V), start, None, optimizer=LBFGS, steps=200)
+    assert history.loss[-1] < 0.3
+    found = certify(risk, scale * history.params, key=jr.key(2))
+    assert found.verdict == "second-order stationary"
+    # In V, so that the tolerance is on the scaled gradient m^(-1/4) dL/dW.
+    assert found.gradient_norm * scale <= 1e-6 * (1 + 1e-9)
+
+
+@pytest.mark.slow
+def test_a_line_search_works_with_records_and_float32_and_frozen_parameters():
+    net = TwoLayer(3, 8, "tanh")
+    params = net.init(key=jr.key(0))
+    history = fit(
+        lambda p, data: jnp.sum((net(p, data) - 1.0) ** 2),
+        params,
+        jnp.eye(3),
+        optimizer=LBFGS,
+        steps=20,
+        trained="hidden",
+        record={"norm": lambda p: jnp.linalg.norm(p.W)},
+    )
+    assert history.params.W.dtype == jnp.float32
+    np.testing.assert_array_equal(history.params.a, params.a)
+    assert history.records["norm"][0] == pytest.approx(float(jnp.linalg.norm(params.W)), rel=1e-6)
+    assert history.loss[-1] < 1e-3 * history.loss[0]

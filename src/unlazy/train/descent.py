@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -47,9 +48,15 @@ class _Descent:
             return self.loss(data.loss, eqx.combine(trainable, state.frozen), batch)
 
         loss, gradient = jax.value_and_grad(objective)(state.trainable)
-        update, optimizer = self.optimizer.update(gradient, state.optimizer, state.trainable)
-        trainable = optax.apply_updates(state.trainable, update)
-        return loss, _State(trainable, state.frozen, optimizer, batches)
+        with jax.numpy_dtype_promotion("standard"):  # optax's own arithmetic is not strict
+            update, after = optax.with_extra_args_support(self.optimizer).update(
+                *(gradient, state.optimizer, state.trainable),
+                # For a line search; other optimisers take no notice.
+                **{"value": loss, "grad": gradient, "value_fn": objective},
+            )
+            trainable = optax.apply_updates(state.trainable, update)
+        after = as_before(after, state.optimizer)
+        return loss, _State(trainable, state.frozen, after, batches)
 
     def params(self, state: _State, data: _Data) -> Any:
         del data
@@ -85,9 +92,10 @@ def fit(
         params: any pytree of arrays.
         data: pytree of arrays with one row per sample, such as `(x, y)`; None for a loss of the
             parameters alone.
-        optimizer: any optax optimiser, such as `optax.sgd(1e-3)`.
+        optimizer: any optax optimiser, such as `optax.sgd(1e-3)`, or `optax.lbfgs()` with its line
+            search. L-BFGS stays at a saddle point, such as W = 0 of a quadratic or randomised risk.
         steps: how many updates.
-        batch_size: samples a step, drawn without replacement in each epoch; None means all of them.
+        batch_size: samples per step, without replacement in each epoch; None means all of them.
         trained: which parameters to train, as for `nets.partition`: None for all, "hidden",
             "weights" or "last" for our learners, booleans or a function of a leaf's path.
         record: named functions of the parameters, evaluated every `record_every` steps.
@@ -130,7 +138,8 @@ def fit(
         batches = start_batches(data, batch_size, key=key)
     trainable, frozen = partition(params, trained)
     program, arrays = loss_program(loss)
-    state = _State(trainable, frozen, optimizer.init(trainable), batches)
+    with jax.numpy_dtype_promotion("standard"):
+        state = _State(trainable, frozen, optimizer.init(trainable), batches)
     return run_loop(
         _Descent(program, optimizer, batch_size),
         state,
@@ -141,3 +150,11 @@ def fit(
         stop=stop,
         progress=progress,
     )
+
+
+def as_before(after: Any, before: Any) -> Any:
+    """An optimiser's state in the dtypes of the one before, as a loop must carry it.
+
+    Float64 scalars would turn a float32 state into a float64 one.
+    """
+    return jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), after, before)

@@ -19,8 +19,10 @@ from unlazy.core.trees import count_entries, gaussian_like
 from unlazy.train.batches import Batches, next_batch, start_batches
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
-from unlazy.train.perturbed import StochasticLoss
 from unlazy.train.stopping import StopRule
+
+StochasticLoss = Callable[..., Float[Array, ""]]
+"""A `Loss` that takes a key last, for a trainer called with `stochastic`."""
 
 Schedule = Callable[[Any], Any]
 """The learning rate of a step, such as an optax schedule."""
@@ -67,15 +69,12 @@ class _NoisyDescent:
             gradient = jax.tree.map(
                 lambda g, u: g + data.spread.astype(g.dtype) * u, gradient, noise
             )
-        velocity = jax.tree.map(
-            lambda v, g: data.momentum.astype(v.dtype) * v + g, state.velocity, gradient
-        )
         rate = data.learning_rate
         if self.schedule is not None:
             with jax.numpy_dtype_promotion("standard"):  # optax's own arithmetic is not strict
                 rate = self.schedule(state.step)
-        trainable = jax.tree.map(
-            lambda p, v: p - jnp.asarray(rate, p.dtype) * v, state.trainable, velocity
+        trainable, velocity = heavy_ball(
+            state.trainable, state.velocity, gradient, rate, data.momentum
         )
         return loss, _State(trainable, state.frozen, velocity, state.step + 1, batches)
 
@@ -122,7 +121,7 @@ def noisy_sgd(
         steps: how many updates.
         noise: r.
         momentum: heavy-ball momentum, from 0 to below 1.
-        batch_size: samples a step, without replacement in each epoch; None means all of them.
+        batch_size: samples per step, without replacement in each epoch; None means all of them.
         stochastic: whether the loss takes a key.
         trained: which parameters to train, as for `nets.partition`.
         record: as in `fit`.
@@ -148,8 +147,7 @@ def noisy_sgd(
     check_finite(noise, "noise")
     if noise < 0:
         raise ValueError(f"`noise` must be at least 0, got noise={noise}.")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"`momentum` must be from 0 to below 1, got momentum={momentum}.")
+    check_momentum(momentum)
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")
     schedule, rate = (learning_rate, 1.0) if callable(learning_rate) else (None, learning_rate)
@@ -175,3 +173,18 @@ def noisy_sgd(
         stop=stop,
         progress=progress,
     )
+
+
+def check_momentum(momentum: int | float) -> None:
+    """Raise unless the momentum is from 0 to below 1."""
+    if not 0 <= momentum < 1:
+        raise ValueError(f"`momentum` must be from 0 to below 1, got momentum={momentum}.")
+
+
+def heavy_ball(
+    params: Any, velocity: Any, gradient: Any, rate: Any, momentum: Float[Array, ""]
+) -> tuple[Any, Any]:
+    """The next parameters and velocity, each in its own dtype."""
+    velocity = jax.tree.map(lambda v, g: momentum.astype(v.dtype) * v + g, velocity, gradient)
+    moved = jax.tree.map(lambda p, v: p - jnp.asarray(rate, p.dtype) * v, params, velocity)
+    return moved, velocity

@@ -2,7 +2,7 @@
 """Gradient descent that leaves saddle points by small random kicks."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,104 +19,48 @@ from unlazy.core.loss_calls import LossProgram, call_loss, check_loss_call, loss
 from unlazy.core.trained import Trained, partition
 from unlazy.core.trees import global_norm, sphere_like
 from unlazy.curvature import extreme_eigenvalues
-from unlazy.train.finishing import run_to_finish
 from unlazy.train.history import History
-from unlazy.train.loop import Progress, Record
-from unlazy.train.perturbation import Perturbation
+from unlazy.train.loop import Progress, Record, run_loop
+from unlazy.train.noisy import StochasticLoss, check_momentum, heavy_ball
 from unlazy.train.stopping import StopRule
 
-StochasticLoss = Callable[..., Float[Array, ""]]
-"""A `Loss` that takes a key last, for a trainer called with `stochastic`."""
-
 _STEP = 0.15  # learning rate times the largest curvature at the start
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    r"""When perturbed descent kicks, how hard, and when it believes to have arrived.
+
+    The defaults are those of BL-29, whose first two are to be multiplied by $m^{-1/4}$: see
+    `scaled`.
+
+    Source: BL-29.
+    """
+
+    radius: float = 1e-3  # of the kick
+    gradient_threshold: float = 2e-4  # a gradient norm that counts as stationary
+    patience: int = 60  # steps without another kick
+    decrease: float = 1e-6  # of the loss since the last kick, below which it has arrived
+
+    @entry
+    def __post_init__(self):
+        for name in ("radius", "gradient_threshold", "decrease"):
+            check_positive(getattr(self, name), name)
+        check_count(self.patience, "patience", least=0, most=None)
+
+    @classmethod
+    @entry
+    def scaled(cls, width: int) -> "Perturbation":
+        r"""For a movement of a network of that width: radius and threshold times $m^{-1/4}$."""
+        check_count(width, "width", most=None)
+        scale = width**-0.25
+        return cls(radius=1e-3 * scale, gradient_threshold=2e-4 * scale)
 
 
 class PerturbedHistory(History):
     """A history, with the steps at which a kick took the place of a descent step."""
 
     perturbed_at: Int[np.ndarray, " k"]
-
-
-class _Data(NamedTuple):
-    """All that may change without compiling anew."""
-
-    data: Any
-    loss: list[Any]  # the arrays that it holds
-    key: PRNGKeyArray
-    learning_rate: Float[Array, ""]
-    momentum: Float[Array, ""]
-    radius: Float[Array, ""]
-    gradient_threshold: Float[Array, ""]
-    patience: Int[Array, ""]
-    decrease: Float[Array, ""]
-
-
-class _State(NamedTuple):
-    trainable: Any
-    frozen: Any
-    velocity: Any
-    step: Int[Array, ""]
-    kicks: Int[Array, ""]
-    kicked_at: Int[Array, " k"]
-    before_kick: Float[Array, ""]  # the loss where the last kick started
-    arrived: Bool[Array, ""]
-
-
-@dataclass(frozen=True)
-class _PerturbedDescent:
-    loss: LossProgram
-    stochastic: bool
-
-    def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
-        key_loss, key_kick = jr.split(jr.fold_in(data.key, state.step))
-        key_loss = key_loss if self.stochastic else None
-
-        def objective(trainable: Any) -> Float[Array, ""]:
-            params = eqx.combine(trainable, state.frozen)
-            return self.loss(data.loss, params, data.data, key_loss)
-
-        loss, gradient = jax.value_and_grad(objective)(state.trainable)
-        last = state.kicked_at[jnp.maximum(state.kicks - 1, 0)]
-        rested = (state.kicks == 0) | (state.step - last > data.patience)
-        quiet = (global_norm(gradient) <= data.gradient_threshold) & rested
-        arrived = quiet & (state.before_kick - loss < data.decrease)
-        after = jax.lax.cond(
-            quiet,
-            lambda: _kick(state, loss, data.radius, key_kick),
-            lambda: _descend(state, gradient, data),
-        )
-        kept = jax.tree.map(lambda old, new: jnp.where(arrived, old, new), state, after)
-        return loss, kept._replace(arrived=arrived)
-
-    def params(self, state: _State, data: _Data) -> Any:
-        del data
-        return eqx.combine(state.trainable, state.frozen)
-
-    def finished(self, state: _State) -> Bool[Array, ""]:
-        return state.arrived
-
-
-def _kick(state: _State, loss: Float[Array, ""], radius: Array, key: PRNGKeyArray) -> _State:
-    direction = sphere_like(state.trainable, key=key)
-    moved = jax.tree.map(lambda p, u: p + radius.astype(p.dtype) * u, state.trainable, direction)
-    return state._replace(
-        trainable=moved,
-        velocity=jax.tree.map(jnp.zeros_like, state.velocity),
-        step=state.step + 1,
-        kicks=state.kicks + 1,
-        kicked_at=state.kicked_at.at[state.kicks].set(state.step),
-        before_kick=loss.astype(state.before_kick.dtype),
-    )
-
-
-def _descend(state: _State, gradient: Any, data: _Data) -> _State:
-    velocity = jax.tree.map(
-        lambda v, g: data.momentum.astype(v.dtype) * v + g, state.velocity, gradient
-    )
-    moved = jax.tree.map(
-        lambda p, v: p - data.learning_rate.astype(p.dtype) * v, state.trainable, velocity
-    )
-    return state._replace(trainable=moved, velocity=velocity, step=state.step + 1)
 
 
 @entry
@@ -145,7 +89,8 @@ def perturbed_gradient_descent(
     saddle a kick has a part along the negative curvature $-\gamma$, which then grows by a factor
     of about $1 + \eta\gamma/(1 - \beta)$ a step; plain descent stays.
 
-    Source: BL-29, after Jin et al. 2017; `theoretical_perturbation` has their constants.
+    Source: BL-29, after Jin et al. 2017; their constants are in
+    `papers.bai_lee2020.theoretical_perturbation`.
 
     Args:
         loss: `loss(params, data)`, a scalar, or `loss(params)` with data=None; with `stochastic` it
@@ -153,8 +98,7 @@ def perturbed_gradient_descent(
         params: any pytree of arrays.
         data: what the loss takes as second argument, whole; None for a loss without one.
         steps: how many updates at most, kicks included.
-        learning_rate: of the descent; by default 0.15 over the largest eigenvalue of the Hessian at
-            the start.
+        learning_rate: by default 0.15 over the largest eigenvalue of the Hessian at the start.
         momentum: heavy-ball momentum, from 0 to below 1.
         perturbation: radius, thresholds and patience.
         stochastic: whether the loss takes a key. Thresholds then apply to the noisy values.
@@ -183,8 +127,7 @@ def perturbed_gradient_descent(
     check_key(key)
     check_count(steps, "steps", least=0)
     rule = Perturbation() if perturbation is None else perturbation
-    if not 0 <= momentum < 1:
-        raise ValueError(f"`momentum` must be from 0 to below 1, got momentum={momentum}.")
+    check_momentum(momentum)
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")
     trainable, frozen = partition(params, trained)
@@ -193,6 +136,13 @@ def perturbed_gradient_descent(
         learning_rate = _natural_rate(loss, params, data, stochastic, trained, key_spectrum)
     check_positive(learning_rate, "learning_rate")
     program, arrays = loss_program(loss)
+    descent = _PerturbedDescent(program, stochastic)
+    constants = _Data(
+        *(data, arrays, key_steps),
+        *(jnp.asarray(value, float) for value in (learning_rate, momentum, rule.radius)),
+        *(jnp.asarray(value, float) for value in (rule.gradient_threshold, rule.decrease)),
+        patience=jnp.asarray(rule.patience),
+    )
     state = _State(
         trainable,
         frozen,
@@ -202,34 +152,139 @@ def perturbed_gradient_descent(
         kicked_at=jnp.full(_most_kicks(steps, rule.patience), -1),
         before_kick=jnp.asarray(jnp.inf, float),
         arrived=jnp.zeros((), bool),
+        loss=jnp.zeros(()),
     )
-    history, end = run_to_finish(
-        _PerturbedDescent(program, stochastic),
-        state,
-        _constants(rule, learning_rate, momentum, (data, arrays), key_steps),
+    loss_type = jax.eval_shape(descent.advance, state, constants)[0].dtype
+    history = run_loop(
+        descent,
+        state._replace(loss=jnp.zeros((), loss_type)),
+        constants,
         steps=steps,
-        record=record,
+        record={name: _OfParams(function) for name, function in (record or {}).items()},
         record_every=record_every,
         stop=stop,
         progress=progress,
     )
-    fields = {name: getattr(history, name) for name in History.__dataclass_fields__}
-    return PerturbedHistory(**fields, perturbed_at=np.asarray(end.kicked_at)[: int(end.kicks)])
+    return _trimmed(history, history.params)
 
 
-def _constants(
-    rule: Perturbation, learning_rate: Any, momentum: Any, held: tuple[Any, list], key: PRNGKeyArray
-) -> _Data:
-    rate, momentum, radius, threshold, decrease = (
-        jnp.asarray(value, float)
-        for value in (
-            *(learning_rate, momentum),
-            *(rule.radius, rule.gradient_threshold, rule.decrease),
+class _Data(NamedTuple):
+    """All that may change without compiling anew."""
+
+    data: Any
+    loss: list[Any]  # the arrays that it holds
+    key: PRNGKeyArray
+    learning_rate: Float[Array, ""]
+    momentum: Float[Array, ""]
+    radius: Float[Array, ""]
+    gradient_threshold: Float[Array, ""]
+    decrease: Float[Array, ""]
+    patience: Int[Array, ""]
+
+
+class _State(NamedTuple):
+    trainable: Any
+    frozen: Any
+    velocity: Any
+    step: Int[Array, ""]
+    kicks: Int[Array, ""]
+    kicked_at: Int[Array, " k"]
+    before_kick: Float[Array, ""]  # the loss where the last kick started
+    arrived: Bool[Array, ""]
+    loss: Float[Array, ""]  # of the latest step
+
+
+class _Snapshot(NamedTuple):
+    """What the loop takes for parameters: with them comes the state, to be read off at the end."""
+
+    params: Any
+    state: _State
+
+
+@dataclass(frozen=True)
+class _PerturbedDescent:
+    loss: LossProgram
+    stochastic: bool
+
+    def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
+        # The loop goes on to its last step; what is left after the arrival must cost nothing.
+        return jax.lax.cond(
+            state.arrived, lambda: (state.loss, state), lambda: self.advance(state, data)
         )
+
+    def advance(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
+        key_loss, key_kick = jr.split(jr.fold_in(data.key, state.step))
+        key_loss = key_loss if self.stochastic else None
+
+        def objective(trainable: Any) -> Float[Array, ""]:
+            params = eqx.combine(trainable, state.frozen)
+            return self.loss(data.loss, params, data.data, key_loss)
+
+        loss, gradient = jax.value_and_grad(objective)(state.trainable)
+        last = state.kicked_at[jnp.maximum(state.kicks - 1, 0)]
+        rested = (state.kicks == 0) | (state.step - last > data.patience)
+        quiet = (global_norm(gradient) <= data.gradient_threshold) & rested
+        arrived = quiet & (state.before_kick - loss < data.decrease)
+        after = jax.lax.cond(
+            quiet,
+            lambda: _kick(state, loss, data.radius, key_kick),
+            lambda: _descend(state, gradient, data),
+        )
+        kept = jax.tree.map(lambda old, new: jnp.where(arrived, old, new), state, after)
+        return loss, kept._replace(arrived=arrived, loss=loss)
+
+    def params(self, state: _State, data: _Data) -> _Snapshot:
+        del data
+        return _Snapshot(eqx.combine(state.trainable, state.frozen), state)
+
+
+def _kick(state: _State, loss: Float[Array, ""], radius: Array, key: PRNGKeyArray) -> _State:
+    direction = sphere_like(state.trainable, key=key)
+    moved = jax.tree.map(lambda p, u: p + radius.astype(p.dtype) * u, state.trainable, direction)
+    return state._replace(
+        trainable=moved,
+        velocity=jax.tree.map(jnp.zeros_like, state.velocity),
+        step=state.step + 1,
+        kicks=state.kicks + 1,
+        kicked_at=state.kicked_at.at[state.kicks].set(state.step),
+        before_kick=loss.astype(state.before_kick.dtype),
     )
-    patience = jnp.asarray(rule.patience)
-    data, arrays = held
-    return _Data(data, arrays, key, rate, momentum, radius, threshold, patience, decrease)
+
+
+def _descend(state: _State, gradient: Any, data: _Data) -> _State:
+    moved, velocity = heavy_ball(
+        state.trainable, state.velocity, gradient, data.learning_rate, data.momentum
+    )
+    return state._replace(trainable=moved, velocity=velocity, step=state.step + 1)
+
+
+@dataclass(frozen=True)
+class _OfParams:
+    """A record of the parameters; equal for equal functions, so that nothing compiles twice."""
+
+    function: Record
+
+    def __call__(self, snapshot: _Snapshot) -> Array:
+        return self.function(snapshot.params)
+
+
+def _trimmed(history: History, end: _Snapshot) -> PerturbedHistory:
+    """The history up to the arrival, if there was one."""
+    steps, rows, state = history.steps.copy(), np.arange(len(history.steps)), end.state
+    has_arrived = bool(state.arrived) and history.outcome != "diverged"
+    if has_arrived:
+        # The last row is the arrival, under the number of the loop's own last step.
+        rows = np.append(np.flatnonzero(steps[:-1] < int(state.step)), len(steps) - 1)
+        steps[-1] = int(state.step)
+    return PerturbedHistory(
+        params=end.params,
+        final_step=int(state.step) if has_arrived else history.final_step,
+        outcome="stopped" if has_arrived else history.outcome,
+        steps=steps[rows],
+        loss=history.loss[rows],
+        records={name: values[rows] for name, values in history.records.items()},
+        perturbed_at=np.asarray(state.kicked_at)[: int(state.kicks)],
+    )
 
 
 class _AtKey(eqx.Module):

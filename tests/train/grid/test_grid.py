@@ -15,9 +15,8 @@ import pytest
 
 from unlazy.core.errors import UnknownNameError
 from unlazy.train import TimeLeft, fit_grid
-from unlazy.train.grid import runner
-from unlazy.train.grid.chunks import tile
-from unlazy.train.grid.memory import training_bytes
+from unlazy.train.grid import grid as program
+from unlazy.train.grid.memory import tile, training_bytes
 from unlazy.train.grid.problem import Problem
 from unlazy.train.grid.rules import TorchSGD
 
@@ -201,7 +200,7 @@ def test_the_error_of_a_later_chunk_is_the_one_that_is_seen(monkeypatch):
     # The first chunk, told to stop, ends in an error too; that is not the one to show.
     began = threading.Event()
 
-    class Failing(runner.Pace):
+    class Failing(program.Pace):
         def spans(self, ends):
             del ends
             if not began.is_set():
@@ -211,7 +210,7 @@ def test_the_error_of_a_later_chunk_is_the_one_that_is_seen(monkeypatch):
                 yield 1, 5
             raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(runner, "Pace", Failing)
+    monkeypatch.setattr(program, "Pace", Failing)
     with pytest.raises(RuntimeError, match="out of memory"):
         grid(workers=2, seeds=[0, 1])
 

@@ -9,7 +9,8 @@ import optax
 import pytest
 
 from unlazy.train import batch_order, fit_grid
-from unlazy.train.grid import problem, runner
+from unlazy.train.grid import grid as program
+from unlazy.train.grid import memory
 
 KEY = jr.key(7)
 
@@ -67,7 +68,7 @@ def grid(params, data, **options):
 
 @pytest.mark.parametrize(("workers", "own_batch"), [(1, False), (2, False), (1, True)])
 def test_every_lane_follows_the_formula_of_sgd(x64, monkeypatch, workers, own_batch):
-    monkeypatch.setattr(problem, "copies_pay", lambda: own_batch)  # as on an accelerator
+    monkeypatch.setattr(memory, "copies_pay", lambda: own_batch)  # as on an accelerator
     params, data = init(key=jr.key(0)), samples(n=12, key=jr.key(1))
     rates, decays, drops = [0.02, 0.1, 0.05], [0.0, 0.03], {2: 0.1, 3: 0.5}
     results = grid(
@@ -249,9 +250,9 @@ def test_batches_are_copied_for_small_ones_alone(monkeypatch):
         seen.append(plan.own_batch)
         return run_chunks(plan, *rest, **options)
 
-    run_chunks = runner.run_chunks
-    monkeypatch.setattr("unlazy.train.grid.entry.run_chunks", remember)
-    monkeypatch.setattr(problem, "copies_pay", lambda: True)
+    run_chunks = program.run_chunks
+    monkeypatch.setattr("unlazy.train.grid.grid.run_chunks", remember)
+    monkeypatch.setattr(memory, "copies_pay", lambda: True)
     params, data = init(key=jr.key(0)), samples(n=12, key=jr.key(1))
     for size in (5, 9, None):  # 5 rows of 5 numbers, 9 of them, or no batches; 42 parameters
         grid(params, data, learning_rates=[0.1], batch_size=size, epochs=1)

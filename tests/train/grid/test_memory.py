@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from unlazy.train import fit_grid
-from unlazy.train.grid.chunks import Tiling
-from unlazy.train.grid.memory import Need, evaluated_together, lanes_that_fit, training_bytes
-from unlazy.train.grid.problem import Problem, fit_memory
+from unlazy.train.grid.grid import compile_programs
+from unlazy.train.grid.memory import (
+    Need,
+    Tiling,
+    evaluated_together,
+    fit_memory,
+    lanes_that_fit,
+    training_bytes,
+)
+from unlazy.train.grid.problem import Problem
 from unlazy.train.grid.rules import TorchSGD
-from unlazy.train.grid.runner import compile_programs
 
 ROWS, WIDTH = 6, 1000
 

@@ -31,6 +31,9 @@ from unlazy.papers.bai_lee2020.orders import gradient_coupling_order as gradient
 from unlazy.papers.bai_lee2020.orders import hessian_coupling_order as hessian_coupling_order
 from unlazy.papers.bai_lee2020.orders import landscape_theory as landscape_theory
 from unlazy.papers.bai_lee2020.orders import landscape_width as landscape_width
+from unlazy.papers.bai_lee2020.perturbation_theory import (
+    theoretical_perturbation as theoretical_perturbation,
+)
 from unlazy.papers.bai_lee2020.quadratic_class import QuadraticRademacher as QuadraticRademacher
 from unlazy.papers.bai_lee2020.quadratic_class import QuadraticSupremum as QuadraticSupremum
 from unlazy.papers.bai_lee2020.quadratic_class import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many epochs are trained in one call of the compiled program.
+"""How far a grid is, how long it will take, and how many epochs one call trains.
 
 An accelerator runs one program at a time, and whatever else shares it waits for the end of each: a
 kernel of a few milliseconds beside a wide network in training, or another grid. By the clock a wide
@@ -9,10 +9,14 @@ not depend on it.
 
 import contextlib
 import math
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import jax
+
+from unlazy.core.entries import entry
+from unlazy.train.loop import Progress
 
 _TURN = 0.05  # seconds
 
@@ -20,9 +24,9 @@ _latest_end = -math.inf  # of a call by any thread
 
 
 class Pace:
-    """The spans of a training, each as long as the calls before it make advisable.
+    """The spans of a training, as long as the time of the calls so far suggests.
 
-    A processor is shared by other means: there only the ends count.
+    On a processor, which threads share without waiting for each other, only the ends count.
     """
 
     def __init__(self) -> None:
@@ -41,9 +45,9 @@ class Pace:
 
     @contextlib.contextmanager
     def timed(self, epochs: int) -> Iterator[None]:
-        """A call that trains that many.
+        """Time a call that trains this many epochs.
 
-        Its time counts from the end of the call before on, whoever's that was: until then the
+        The clock starts no earlier than the end of the latest call of any thread: until then the
         accelerator was at work for another thread.
         """
         global _latest_end
@@ -56,3 +60,57 @@ class Pace:
         # At most twice as many as before: the first call of a program takes longer than others.
         fitting = int(self._epochs * _TURN / max(self._seconds, 1e-9))
         self._next = max(1, min(2 * self._next, fitting))
+
+
+class Meter:
+    """Adds up what several threads have done, and reports it one call at a time."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total = progress, total
+        self._done, self._lock = 0, threading.Lock()
+
+    def add(self, amount: int) -> None:
+        """Report that so much more is done."""
+        if self._progress is None:
+            return
+        with self._lock:
+            self._done += amount
+            self._progress(self._done, self._total)
+
+
+class TimeLeft:
+    """A `progress` for `fit_grid` and `fit` that says in words how much time is left.
+
+    Args:
+        tell: called with one line each time, such as `print`.
+
+    Example:
+        >>> progress = TimeLeft(print)
+        >>> progress(0, 200)
+        0% done
+        >>> progress(200, 200)
+        100% done, 0 s left
+    """
+
+    @entry
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self.tell = tell
+        self._start: tuple[float, int] | None = None
+
+    @entry
+    def __call__(self, done: int, total: int) -> None:
+        """Tell how far the work is; the first call starts the clock."""
+        left = self.seconds_left(done, total)
+        words = "" if left is None else f", {left:.0f} s left"
+        self.tell(f"{100 * done // max(total, 1)}% done{words}")
+
+    @entry
+    def seconds_left(self, done: int, total: int) -> float | None:
+        """The time left at the speed since the first call; None while nothing has been done."""
+        now = time.perf_counter()
+        if self._start is None:
+            self._start = (now, done)
+        began, already = self._start
+        if done <= already:
+            return None
+        return (now - began) * (total - done) / (done - already)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One update of one lane: PyTorch's SGD, or any optax optimiser made from traced scalars."""
+"""How a lane moves: the rule of its update, and the order in which an epoch visits the samples."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray
+
+from unlazy.core.checks import check_count, check_key
+from unlazy.core.entries import entry
+from unlazy.train.descent import as_before
 
 OptimizerFactory = Callable[[Any, Any], optax.GradientTransformation]
 """`factory(learning_rate, weight_decay)`, both traced scalars."""
@@ -82,9 +88,38 @@ class OptaxRule:
         with jax.numpy_dtype_promotion("standard"):
             change, after = self.factory(lr, wd).update(gradient, state, trained)
             moved = optax.apply_updates(trained, change)
-        return _as_before(moved, trained), _as_before(after, state)
+        return as_before(moved, trained), as_before(after, state)
 
 
-def _as_before(after: Any, before: Any) -> Any:
-    # Traced float64 scalars would turn a float32 state into a float64 one, which no loop carries.
-    return jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), after, before)
+@entry
+def batch_order(n: int, *, epoch: int, seed: int = 0, key: PRNGKeyArray) -> Int[np.ndarray, " n"]:
+    """The order in which `fit_grid` visits n samples in an epoch, counted from 0.
+
+    Mini-batch number j takes the places from j * batch_size on. Use it to train with another
+    library on the same mini-batches.
+
+    Args:
+        n: number of samples.
+        epoch: which epoch.
+        seed: entry of the `seeds` of the grid.
+        key: the `key` of the grid.
+
+    Example:
+        >>> print(sorted(batch_order(5, epoch=0, key=jr.key(0)).tolist()))
+        [0, 1, 2, 3, 4]
+    """
+    check_count(n, "n")
+    check_count(epoch, "epoch", least=0)
+    check_count(seed, "seed", least=0, most=None)
+    check_key(key)
+    return np.asarray(epoch_order(seed_key(key, seed), epoch, n))
+
+
+def seed_key(key: PRNGKeyArray, seed: int | Integer[Array, ""]) -> PRNGKeyArray:
+    """The key of all batch orders of a seed."""
+    return jr.fold_in(key, seed)
+
+
+def epoch_order(key: PRNGKeyArray, epoch: int | Int[Array, ""], n: int) -> Int[Array, " n"]:
+    """The order of one epoch, from the key of a seed; each epoch's is independent of the others."""
+    return jr.permutation(jr.fold_in(key, epoch), n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the arguments of a grid, and the arrays that they stand for."""
+"""Checks of the arguments of `fit_grid`, and the arrays that they stand for."""
 
 import contextlib
 import inspect
@@ -19,7 +19,7 @@ from unlazy.train.batches import check_batch_size, common_count
 def numbers(values: Any, name: str, *, allow_zero: bool) -> Float[np.ndarray, " values"]:
     """The values of one axis of a grid: at least one, finite, distinct, none negative."""
     given = np.asarray(values)
-    # Text would be parsed.
+    # Not np.asarray(values, float), which would parse text.
     if not (jnp.issubdtype(given.dtype, jnp.floating) or jnp.issubdtype(given.dtype, jnp.integer)):
         raise ValueError(f"`{name}` must be numbers, got {name}={values!r}.")
     array = np.atleast_1d(np.asarray(given, np.float64))
@@ -38,7 +38,7 @@ def numbers(values: Any, name: str, *, allow_zero: bool) -> Float[np.ndarray, " 
 def representable(
     values: Float[np.ndarray, " values"], dtype: Any, name: str
 ) -> Float[np.ndarray, " values"]:
-    """The values in the type of the parameters: neither zero nor infinite by that, nor equal."""
+    """The values, rounded to the type of the parameters, where they must stay distinct."""
     with np.errstate(over="ignore", under="ignore"):
         narrow = values.astype(dtype).astype(np.float64)
     is_lost = (narrow == 0) & (values > 0)
@@ -53,7 +53,7 @@ def representable(
 def seed_numbers(
     seeds: Sequence[int] | Int[Array | np.ndarray, " s"],
 ) -> Int[np.ndarray, " seeds"]:
-    """The seeds: at least one, each a number that a key can be folded with."""
+    """The seeds: at least one, each a number that `fold_in` takes."""
     if np.ndim(seeds) == 0:
         raise ValueError(
             f"`seeds` must be a sequence of integers, got seeds={seeds!r}. "
@@ -87,7 +87,7 @@ def rate_scale(drops: Mapping[int, int | float], epochs: int) -> Float[np.ndarra
 
 
 def evaluation_times(evaluate_every: int | None, epochs: int) -> list[int]:
-    """After how many epochs the sets are evaluated; the end in any case."""
+    """The numbers of epochs after which the sets are evaluated, the last epoch included."""
     if evaluate_every is None:
         return [epochs]
     check_count(evaluate_every, "evaluate_every")
@@ -95,7 +95,7 @@ def evaluation_times(evaluate_every: int | None, epochs: int) -> list[int]:
 
 
 def check_arrays(leaves: list[Any], name: str) -> None:
-    """Raise unless a set is made of arrays, and of one at least."""
+    """Raise unless a set consists of arrays, at least one."""
     if not leaves:
         raise ValueError(f"`{name}` must hold at least one array, got none.")
     for leaf in leaves:
@@ -106,8 +106,20 @@ def check_arrays(leaves: list[Any], name: str) -> None:
             )
 
 
+def check_seed_axis(
+    leaves: list[Any], axes: list[int | None], seeds: int, name: str, of_axes: str
+) -> None:
+    """Raise unless each leaf with an axis of seeds has one entry per seed."""
+    for leaf, axis in zip(leaves, axes, strict=True):
+        if axis == 0 and eqx.is_array_like(leaf) and jnp.shape(leaf)[:1] != (seeds,):
+            raise ValueError(
+                f"`{name}` must have a leading axis of {seeds} entries, one a seed, where "
+                f'`{of_axes}` says "seed", got shape {jnp.shape(leaf)}.'
+            )
+
+
 def samples_of(leaves: list[Any], axes: list[int | None], name: str) -> int:
-    """How many rows all arrays have, after the axis of seeds where there is one."""
+    """The number of rows of all arrays, not counting the axis of seeds."""
     pairs = zip(leaves, axes, strict=True)
     shapes = [np.shape(leaf)[0 if axis is None else 1 :] for leaf, axis in pairs]
     count = common_count(shapes, name)
@@ -126,7 +138,7 @@ def check_batches(batch_size: int | None, samples: int, key: Any) -> None:
 
 
 def products_of(precision: str | None) -> contextlib.AbstractContextManager:
-    """A context in which products have that precision."""
+    """A context in which products have this precision."""
     if precision is None:
         return contextlib.nullcontext()
     try:
@@ -139,7 +151,7 @@ def products_of(precision: str | None) -> contextlib.AbstractContextManager:
 
 
 def check_momentum(momentum: int | float) -> None:
-    """Raise unless the velocity fades."""
+    """Raise unless the momentum is from 0 to below 1."""
     is_number = isinstance(momentum, int | float | np.number) and not isinstance(momentum, bool)
     if not (is_number and 0 <= momentum < 1):
         raise ValueError(
@@ -149,16 +161,16 @@ def check_momentum(momentum: int | float) -> None:
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """Raise unless the optimiser is still to be made, of a learning rate and a weight decay."""
+    """Raise unless this is a function that makes an optimiser of a learning rate and a decay."""
     if optimizer is None:
         return
     made = None
-    if callable(optimizer) and not _takes_two(optimizer):
-        made = f"one of {inspect.signature(optimizer)}"
-    elif not callable(optimizer):
+    if not callable(optimizer):
         made = "an optimiser that is made already" if hasattr(optimizer, "update") else optimizer
+    elif not _takes_two(optimizer):
+        made = f"one of {inspect.signature(optimizer)}"
     elif str(getattr(optimizer, "__module__", "")).split(".")[0] == "optax":
-        # As optax.adam, which would take the weight decay for b1.
+        # Such as optax.adam, which would take the weight decay for b1.
         names = list(inspect.signature(optimizer).parameters)
         if names[1:2] != ["weight_decay"]:
             made = f"optax.{optimizer.__name__}, whose arguments are {', '.join(names)}"
@@ -171,17 +183,16 @@ def check_optimizer(optimizer: Any) -> None:
 
 
 def _takes_two(function: Any) -> bool:
-    try:
-        inspect.signature(function).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:  # there is no signature
-        return True
+    with contextlib.suppress(ValueError):  # there is no signature
+        try:
+            inspect.signature(function).bind(None, None)
+        except TypeError:
+            return False
     return True
 
 
 def check_scalar(value: Any, name: str) -> None:
-    """Raise unless a loss gave one number."""
+    """Raise unless a loss returned one number."""
     is_number = eqx.is_array_like(value)
     if not is_number or jnp.shape(value):
         found = f"an array of shape {jnp.shape(value)}" if is_number else type(value).__name__
@@ -191,7 +202,7 @@ def check_scalar(value: Any, name: str) -> None:
 
 
 def check_sets(evaluate: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The sets to evaluate, none of them under the name of a column of the table."""
+    """The sets to evaluate; none may have the name of a column of the table."""
     if not isinstance(evaluate, Mapping | None):
         raise ValueError(
             '`evaluate` must be a dict of named sets, such as {"test": (x_test, y_test)}, got a '
@@ -215,6 +226,6 @@ def check_start(params: Any) -> None:
 
 
 def _check_finite(leaf: Any, name: str) -> None:
-    # Small arrays by NumPy, for which nothing is compiled.
+    # NumPy checks small arrays without compiling anything.
     if np.size(leaf) > 10**6 or not np.all(np.isfinite(np.asarray(leaf))):
         check_finite(leaf, name)

@@ -1,40 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The constants of perturbed gradient descent, those in use and those of the theorem."""
+"""The constants of perturbed gradient descent for which escape from saddles is proved."""
 
 import math
-from dataclasses import dataclass
 
 from unlazy.core.checks import check_count, check_positive
 from unlazy.core.entries import entry
-
-
-@dataclass(frozen=True)
-class Perturbation:
-    r"""When perturbed descent kicks, how hard, and when it believes to have arrived.
-
-    The defaults, times $m^{-1/4}$ for the first two by `scaled`, are those of BL-29.
-
-    Source: BL-29.
-    """
-
-    radius: float = 1e-3  # of the kick
-    gradient_threshold: float = 2e-4  # a gradient norm that counts as stationary
-    patience: int = 60  # steps without another kick
-    decrease: float = 1e-6  # of the loss since the last kick, below which it has arrived
-
-    @entry
-    def __post_init__(self):
-        for name in ("radius", "gradient_threshold", "decrease"):
-            check_positive(getattr(self, name), name)
-        check_count(self.patience, "patience", least=0, most=None)
-
-    @classmethod
-    @entry
-    def scaled(cls, width: int) -> "Perturbation":
-        r"""For a movement of a network of that width: radius and threshold times $m^{-1/4}$."""
-        check_count(width, "width", most=None)
-        scale = width**-0.25
-        return cls(radius=1e-3 * scale, gradient_threshold=2e-4 * scale)
+from unlazy.train import Perturbation
 
 
 @entry
@@ -48,7 +19,7 @@ def theoretical_perturbation(
     failure: float = 0.1,
     c: float = 1.0,
 ) -> tuple[float, Perturbation]:
-    r"""The learning rate and the perturbation of the theorem, as opposed to those that one uses.
+    r"""The learning rate and the perturbation of the theorem; the ones in use are larger.
 
     With $\chi = 3 \max(\log(N \ell \Delta / (c \varepsilon^2 \delta)), 4)$,
 
