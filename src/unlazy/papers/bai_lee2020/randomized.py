@@ -17,6 +17,7 @@ from unlazy.core.float64 import float64
 from unlazy.escape.signs import all_signs
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.expansion import coefficients, quadratic_term
 from unlazy.papers.bai_lee2020.landscape import Movement
 
 _LARGEST_EXACT = 20  # neurons whose signs are enumerated
@@ -26,11 +27,10 @@ _BYTES = 2**27  # of pre-activations at once
 class RandomizedLandscape(eqx.Module):
     r"""Risk, directional gradient and mean curvature of $L(W) = E_s \tilde L(s W)$, with errors.
 
-    `excess` is the left side of Theorem 2's inequality less its right side without the
-    $\varepsilon$, $\nabla^2 L[s'W^*, s'W^*] - \langle \nabla L(W), W \rangle
-    + 2 (L(W) - L^Q(W^*))$: what $\varepsilon$ has to be at least. Errors are standard errors of
-    the Monte Carlo, zero when all signs were enumerated; that of the excess knows that the three
-    come from the same draws.
+    `excess` is the least $\varepsilon$ with which Theorem 2's inequality holds,
+    $\nabla^2 L[s'W^*, s'W^*] - \langle \nabla L(W), W \rangle + 2 (L(W) - L^Q(W^*))$. Errors are
+    standard errors of the Monte Carlo, zero when all signs were enumerated; that of the excess
+    accounts for the three coming from the same draws.
     """
 
     risk: float
@@ -67,26 +67,26 @@ def randomized_landscape(
 ) -> RandomizedLandscape:
     r"""The randomised risk around a movement, and how far Theorem 2's inequality is from holding.
 
-    Directions are $s' W^*$; the mean over $s'$ is taken exactly,
+    The directions are $s' W^*$. The mean over $s'$ is exact,
 
     $$E_{s'} \nabla^2 L(W)[s'W^*, s'W^*] = E_s \frac1n \sum_i \Big[ \frac{\ell''}{m} \sum_r
     \sigma'(u_r^\top x_i)^2 (w^*_r{}^\top x_i)^2 + \frac{\ell'}{\sqrt m} \sum_r a_r
     \sigma''(u_r^\top x_i) (w^*_r{}^\top x_i)^2 \Big], \qquad u_r = w_{0,r} + s_r w_r,$$
 
-    and that over $s$ by antithetic pairs $(s, -s)$, in float64.
+    and the mean over $s$ is taken by antithetic pairs $(s, -s)$, in float64.
 
     Source: BL-32, arXiv:1910.01619 Theorem 2.
 
     Args:
         net: the network.
         params: its initialisation.
-        W: movement at which the landscape is looked at.
-        W_star: comparator.
+        W: the movement at which the landscape is evaluated.
+        W_star: the comparator.
         x: inputs.
         y: labels.
-        loss: name or pointwise loss.
-        pairs: antithetic draws; None enumerates all signs, for up to 20 neurons.
-        key: for the draws; not needed when there are none.
+        loss: a name for `losses.pointwise`, or a loss.
+        pairs: number of antithetic draws; None enumerates all signs, for up to 20 neurons.
+        key: for the draws.
 
     Raises:
         ValueError: shapes differ, `key` is missing, or there are too many neurons to enumerate.
@@ -151,5 +151,5 @@ def _evaluate(
         return jnp.mean(jnp.stack([loss(f, y), along, curvature]), axis=1)
 
     values = jax.lax.map(lambda s: (one(s) + one(-s)) / 2, signs, batch_size=batch)
-    clean = (sigma.derivative(2)(Z0) * squares) @ a / 2
+    clean = quadratic_term(coefficients(sigma, params, x, 2), x @ W_star.T)
     return values, jnp.mean(loss(clean, y))

@@ -66,12 +66,11 @@ def _at_width(
     W = structured_movement(net.width, net.inputs)
     sizes = _sizes(net, draws, params, W, x, key_parts)
     variance = bai_lee2020.linear_variance(net, params, W, x)
-    variance_bound = bai_lee2020.linear_variance_bound(net, params, W, x)
-    rest_bound = float(bai_lee2020.remainder_bound(net, params, W, x).min())
+    bounds = bai_lee2020.term_bounds(net, params, W, x)
     # BL-26: the expected size, and what the paper bounds over its bound at the worst input.
     sizes["f_L_signs_expected"] = math.sqrt(variance.mean())
-    sizes["f_L_over_bound"] = math.sqrt(np.max(variance / variance_bound))
-    sizes["rest_over_bound"] = sizes.pop("rest_max") / rest_bound
+    sizes["f_L_over_bound"] = math.sqrt(np.max(variance / bounds.linear_variance))
+    sizes["rest_over_bound"] = sizes.pop("rest_max") / float(bounds.remainder.min())
     return {name: float(value) for name, value in sizes.items()}
 
 
