@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from unlazy.core.checks import check_count, check_inputs, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.papers.shared.confidence import check_delta
+from unlazy.papers.shared.conditions import check_delta
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.special import orthant_probability
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from unlazy.core.checks import check_count, check_name, check_positive
 from unlazy.core.entries import entry
-from unlazy.papers.shared.confidence import check_delta
+from unlazy.papers.shared.conditions import check_delta
 
 Variant = Literal["leading", "paper", "self-tuned"]
 _VARIANTS = ("leading", "paper", "self-tuned")

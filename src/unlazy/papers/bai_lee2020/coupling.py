@@ -14,13 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.activations.base import Activation
-from unlazy.core.checks import (
-    check_count,
-    check_finite,
-    check_inputs,
-    check_name,
-    check_positive,
-)
+from unlazy.core.checks import check_count, check_finite, check_inputs, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.norms import norm_2p
@@ -28,14 +22,14 @@ from unlazy.escape.predictors import as_movement
 from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients
-from unlazy.papers.shared.confidence import check_delta
+from unlazy.papers.shared.conditions import check_delta
 
 Inputs = Float[Array | np.ndarray, "n d"]
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
 class Smoothness(NamedTuple):
-    """The constants of `smoothness`."""
+    """Constants of an activation, see `smoothness`."""
 
     C1: float
     C2: float
@@ -52,9 +46,6 @@ def smoothness(activation: Activation) -> Smoothness:
     Among the activations of this library relu3 and the multiples of $t^3$ have them.
 
     Source: BL-4, arXiv:1910.01619 Assumption A.
-
-    Raises:
-        ValueError: the activation has no such constants.
 
     Example:
         >>> import unlazy as ul
@@ -171,13 +162,21 @@ def coupling_bound(
         )
     remainder = term_bounds(net, params, delta, x).remainder
     with float64():
-        _check_zero_output(net, _layer(net, params, delta, x))
+        at = _layer(net, params, delta, x)
+        values, a = net.activation(at.Z0), at.params.a
+        output = jnp.abs(jnp.matmul(values, a, precision=_HIGHEST))
+        scale = jnp.matmul(jnp.abs(values), jnp.abs(a), precision=_HIGHEST)
+        if bool(jnp.any(output > 1e-10 * scale)):
+            raise ValueError(
+                "`params` must make the network zero, got outputs up to "
+                f"{float(jnp.max(output)) / math.sqrt(net.width):.3g}. Use init='symmetric'."
+            )
     second = loss.curvature * (linear_variance(net, params, delta, x) + remainder**2)
     return float(np.mean(loss.lipschitz * remainder + second))
 
 
 class CouplingOrders(NamedTuple):
-    """The two orders of `coupling_orders`."""
+    """Orders of the distances of slopes and curvatures, see `coupling_orders`."""
 
     gradient: float
     hessian: float
@@ -277,14 +276,3 @@ def _layer(net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs) -> _Lay
     x = jnp.asarray(x, jnp.float64)
     Z0, Z = (jnp.matmul(x, V.T, precision=_HIGHEST) for V in (params.W, W))
     return _Layer(params, x, Z0, Z, float(norm_2p(W, 4)), jnp.sqrt(jnp.sum(x**2, axis=1)))
-
-
-def _check_zero_output(net: TwoLayer, at: _Layer) -> None:
-    values, a = net.activation(at.Z0), at.params.a
-    output = jnp.abs(jnp.matmul(values, a, precision=_HIGHEST))
-    scale = jnp.matmul(jnp.abs(values), jnp.abs(a), precision=_HIGHEST)
-    if bool(jnp.any(output > 1e-10 * scale)):
-        raise ValueError(
-            "`params` must make the network zero, got outputs up to "
-            f"{float(jnp.max(output)) / math.sqrt(net.width):.3g}. Use init='symmetric'."
-        )

@@ -30,9 +30,6 @@ def second_moment_norm(x: Inputs) -> float:
 
     Source: BL-17, arXiv:1910.01619 Theorem 6, which it enters.
 
-    Raises:
-        ValueError: `x` is not a finite (n, d) array, or has a row of zeros.
-
     Example:
         >>> print(second_moment_norm(jnp.eye(4)))  # each direction once
         0.5
@@ -92,10 +89,10 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
     \mathbb E \max_{r,i} \sigma''(w_{0,r}^\top x_i)^2\Big)^{1/2} + \frac{2}{\sqrt n}
     + 2\, (\text{coupling})$$
 
-    over all movements of 2,4 `norm` at most $B_w$, for $\sigma(z) = \max(z, 0)^3/6$, inputs of norm
-    at most $B_x$, and a loss that is 1-Lipschitz and at most 1 at output zero. Where the paper
-    takes expectations over samples, the value on this sample stands for them. The coupling is the
-    mean over the sample of
+    over all movements of 2,4 `norm` at most $B_w$ from a symmetric start with output weights
+    $\pm 1$, for $\sigma(z) = \max(z, 0)^3/6$, inputs of norm at most $B_x$, and a loss that is
+    1-Lipschitz and at most 1 at output zero. Where the paper takes expectations over samples, the
+    value on this sample stands for them. The coupling is the mean over the sample of
 
     $$\delta + \delta^2 + \tfrac14 \mu^4 \|x\|^2 B_w^2 m^{-1/2}, \qquad
     \delta = \tfrac16 \|x\|^3 B_w^3 m^{-1/4}, \qquad \mu = \max_r |w_{0,r}^\top x|$$
@@ -105,10 +102,6 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
 
     Source: BL-21 and BL-26, arXiv:1910.01619 Theorem 6 and Lemma 12.
 
-    Raises:
-        ValueError: shapes do not fit, an entry is not finite, `norm` is not positive, or the start
-            is not symmetric with output weights $\pm 1$.
-
     Example:
         >>> params = TwoLayerParams(W=jnp.ones((2, 2)), a=jnp.array([1.0, -1.0]))
         >>> gap = quadratic_gap(params, jnp.eye(2), norm=1.0)
@@ -117,7 +110,14 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
     """
     check_positive(norm, "norm")
     check_network(params0.W, x)
-    _check_symmetric_start(params0)
+    W, a, half = np.asarray(params0.W), np.asarray(params0.a), len(params0.W) // 2
+    twins = len(W) % 2 == 0 and np.array_equal(W[:half], W[half:])
+    if not twins or not np.array_equal(np.abs(a), np.ones_like(a)) or np.any(a[:half] + a[half:]):
+        raise ValueError(
+            "`params0` must be a symmetric start: the second half of the neurons copies the first, "
+            "with output weights +1 or -1 of the other sign. nets.TwoLayer makes one with "
+            "init='symmetric'."
+        )
     (n, d), m, w = np.shape(x), len(params0.W), float(norm)
     Z0 = np.asarray(preactivations(params0.W, x))
     length = np.linalg.norm(np.asarray(x, np.float64), axis=1)
@@ -130,15 +130,3 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
         offset=2 / math.sqrt(n),
         coupling=2 * float(np.mean(remainder + remainder**2 + linear_square)),
     )
-
-
-def _check_symmetric_start(params0: TwoLayerParams) -> None:
-    W, a = np.asarray(params0.W), np.asarray(params0.a)
-    half = len(W) // 2
-    twins = len(W) % 2 == 0 and np.array_equal(W[:half], W[half:])
-    if not twins or not np.array_equal(np.abs(a), np.ones_like(a)) or np.any(a[:half] + a[half:]):
-        raise ValueError(
-            "`params0` must be a symmetric start: the second half of the neurons copies the first, "
-            "with output weights +1 or -1 of the other sign. nets.TwoLayer makes one with "
-            "init='symmetric'."
-        )

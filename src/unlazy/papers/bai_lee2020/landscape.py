@@ -2,7 +2,7 @@
 """The landscape of the clean risk: no second-order stationary point is bad, up to a slack."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -44,8 +44,7 @@ def slack(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
 
     Source: BL-22, arXiv:1910.01619 Lemma 1 (its proof has a spurious factor 2).
     """
-    with float64():
-        return float(_slack(*_arrays(risk, W, W_star)))
+    return _terms(risk, W, W_star).slack
 
 
 @entry
@@ -57,8 +56,7 @@ def slack_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
 
     Source: BL-22, with the paper's $C_2 |w_{0,r}^\top x_i|$ replaced by what it bounds.
     """
-    with float64():
-        return float(_slack_bound(*_arrays(risk, W, W_star)))
+    return _terms(risk, W, W_star).slack_bound
 
 
 @entry
@@ -89,8 +87,8 @@ def curvature_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> Curva
         >>> sides.curvature <= sides.bound
         True
     """
-    with float64():
-        return CurvatureBound(*map(float, _sides(*_arrays(risk, W, W_star))))
+    at = _terms(risk, W, W_star)
+    return CurvatureBound(at.curvature, at.bound, at.regularizer_bound, at.slack)
 
 
 @entry
@@ -114,10 +112,10 @@ def optimality_bound(
     Source: BL-23.
     """
     check_finite(smallest_eigenvalue, "smallest_eigenvalue")
-    with float64():
-        curvature = -smallest_eigenvalue if proved else max(0.0, -smallest_eigenvalue)
-        allowed = jnp.asarray(curvature, jnp.float64)
-        return float(_optimality_bound(*_arrays(risk, W, W_star), allowed))
+    curvature = -smallest_eigenvalue if proved else max(0.0, -smallest_eigenvalue)
+    at = _terms(risk, W, W_star)
+    rest = float(curvature) * at.square + at.slack + at.excess
+    return at.star + (at.gradient + rest) / 2
 
 
 @entry
@@ -130,7 +128,9 @@ def localization_radius(risk: QuadraticRisk) -> float:
     """
     check_positive(risk.strength, "risk.strength")
     with float64():
-        return (float(_loss_at_zero(risk)) / (4 * risk.strength)) ** (1 / 8)
+        y = jnp.asarray(risk.y, jnp.float64)
+        start = float(jnp.mean(risk.loss(jnp.zeros_like(y), y)))
+    return (start / (4 * risk.strength)) ** (1 / 8)
 
 
 class LandscapeTheory(eqx.Module):
@@ -235,54 +235,45 @@ def landscape_width(
     return (b**12 + d**4 * b**4 + d**2 * b**20) / eps**4 + d**5 * b**8 / eps**2
 
 
-@eqx.filter_jit
-def _sides(risk: QuadraticRisk, W, W_star):
-    risk, W, W_star = _in_float64(risk, W, W_star)
-    slope, _ = risk._slopes(W)
-    T, lam = _slack(risk, W, W_star), risk.strength
-    curved = lam * regularizer_curvature(W, W_star)
-    curvature = 2 * jnp.sum(slope * risk.outputs(W_star)) + T + curved
-    fall = 2 * (risk(W) - risk.data_term(W_star))
-    shared = jnp.sum(risk.gradient(W) * W) - fall + T
-    bound = shared + curved - 6 * lam * regularizer(W)
-    worst = shared + lam * (REGULARIZER_CONSTANT * regularizer(W_star) - regularizer(W))
-    return curvature, bound, worst, T
+class _Terms(NamedTuple):
+    """The parts of the inequalities: arrays where they are computed, floats outside."""
+
+    curvature: Any
+    bound: Any
+    regularizer_bound: Any
+    slack: Any
+    slack_bound: Any
+    star: Any  # L^Q(W*)
+    gradient: Any  # |g| |W|
+    square: Any  # |W*|^2
+    excess: Any  # lambda (H_R(W, W*) - 6 R(W))
+
+
+def _terms(risk: QuadraticRisk, W: Movement, W_star: Movement) -> _Terms:
+    with float64():
+        return _Terms(*map(float, _compiled(risk, jnp.asarray(W), jnp.asarray(W_star))))
 
 
 @eqx.filter_jit
-def _optimality_bound(risk: QuadraticRisk, W, W_star, curvature) -> Float[Array, ""]:
-    risk, W, W_star = _in_float64(risk, W, W_star)
-    size = jnp.linalg.norm(risk.gradient(W)) * jnp.linalg.norm(W)
-    excess = risk.strength * (regularizer_curvature(W, W_star) - 6 * regularizer(W))
-    rest = curvature * jnp.sum(W_star**2) + _slack(risk, W, W_star) + excess
-    return risk.data_term(W_star) + (size + rest) / 2
-
-
-@eqx.filter_jit
-def _slack_bound(risk: QuadraticRisk, W, W_star) -> Float[Array, ""]:
-    risk, W, W_star = _in_float64(risk, W, W_star)
+def _compiled(*arguments: Any) -> _Terms:
+    # Cast in here: outside, every cast would be a program of its own.
+    risk, W, W_star = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), arguments)
+    lam, R, R_star = risk.strength, regularizer(W), regularizer(W_star)
+    slope, curvature = risk._slopes(W)
+    products = risk.S * risk._movements(W) * risk._movements(W_star)
+    T = jnp.sum(curvature * jnp.sum(products**2, axis=1))
     largest = jnp.max(risk.S**2) * jnp.max(jnp.sum(risk.x**2, axis=1)) ** 2
-    return risk.loss.curvature * largest * (regularizer(W) * regularizer(W_star)) ** 0.25
-
-
-@eqx.filter_jit
-def _slack(risk: QuadraticRisk, W, W_star) -> Float[Array, ""]:
-    risk, W, W_star = _in_float64(risk, W, W_star)
-    _, curvature = risk._slopes(W)
-    Z, Z_star = risk._movements(W), risk._movements(W_star)
-    return jnp.sum(curvature * jnp.sum((risk.S * Z * Z_star) ** 2, axis=1))
-
-
-@eqx.filter_jit
-def _loss_at_zero(risk: QuadraticRisk) -> Float[Array, ""]:
-    (risk,) = _in_float64(risk)
-    return jnp.mean(risk.loss(jnp.zeros_like(risk.y), risk.y))
-
-
-def _arrays(risk: QuadraticRisk, W: Movement, W_star: Movement) -> tuple[Any, Any, Any]:
-    return risk, jnp.asarray(W), jnp.asarray(W_star)
-
-
-def _in_float64(*trees: Any) -> tuple[Any, ...]:
-    # Inside of what is compiled: outside, every cast would be a program of its own.
-    return jax.tree.map(lambda leaf: leaf.astype(jnp.float64), trees)
+    curved = lam * regularizer_curvature(W, W_star)
+    star, gradient = risk.data_term(W_star), risk.gradient(W)
+    shared = jnp.sum(gradient * W) - 2 * (risk(W) - star) + T
+    return _Terms(
+        curvature=2 * jnp.sum(slope * risk.outputs(W_star)) + T + curved,
+        bound=shared + curved - 6 * lam * R,
+        regularizer_bound=shared + lam * (REGULARIZER_CONSTANT * R_star - R),
+        slack=T,
+        slack_bound=risk.loss.curvature * largest * (R * R_star) ** 0.25,
+        star=star,
+        gradient=jnp.linalg.norm(gradient) * jnp.linalg.norm(W),
+        square=jnp.sum(W_star**2),
+        excess=curved - 6 * lam * R,
+    )

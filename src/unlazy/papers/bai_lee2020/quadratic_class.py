@@ -87,10 +87,6 @@ def rademacher_quadratic_supremum(
         The value, and the maximiser in float64. With x64 off JAX would round it in the next
         operation: work under `with jax.enable_x64(True)`, or on `np.asarray(result.dW)`.
 
-    Raises:
-        ValueError: shapes do not fit, an entry is not finite, `norm` is not positive, or the
-            activation has no second derivative.
-
     Example:
         >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))
         >>> best = rademacher_quadratic_supremum(params, jnp.eye(2), jnp.ones(2), norm=2.0)
@@ -99,7 +95,13 @@ def rademacher_quadratic_supremum(
     """
     check_positive(norm, "norm")
     start = _checked_start(params0, x, activation)
-    eps = _as_signs(signs, start.x.shape[0])
+    n = start.x.shape[0]
+    if np.shape(signs) != (n,):
+        raise ValueError(
+            f"`signs` must have shape ({n},), one a sample, got signs.shape={np.shape(signs)}."
+        )
+    eps = np.asarray(as_array(signs, "signs"), np.float64)
+    check_finite(eps, "signs")
     spectrum = _extremes(start, eps / len(eps), vectors=True)
     e = _excess(start, spectrum)
     length = float(np.linalg.norm(e))
@@ -154,7 +156,8 @@ def rademacher_quadratic(
     signs = np.asarray(jr.rademacher(key, (draws, n), dtype=jnp.int8), np.float64)
     spectra = [_extremes(start, eps / n) for eps in signs]
     exact = [float(np.linalg.norm(_excess(start, spectrum))) for spectrum in spectra]
-    largest = [float(np.max(_operator_norms(start, spectrum))) for spectrum in spectra]
+    norms = [np.tile(np.maximum(-low, high), start.copies) for low, high, *_ in spectra]
+    largest = [float(np.max(np.abs(start.a) * norm)) for norm in norms]
     return QuadraticRademacher(
         exact=estimate(float(norm) ** 2 / (2 * math.sqrt(m)) * np.array(exact)),
         operator_norm=estimate(np.array(largest)),
@@ -188,16 +191,6 @@ def rademacher_operator_bound(
     return 4 * math.sqrt(max(float(largest), 0.0) * math.log(2 * len(start.a) * d))
 
 
-def _as_signs(signs: Shaped[Array | np.ndarray, " n"], n: int) -> Float[np.ndarray, " n"]:
-    if np.shape(signs) != (n,):
-        raise ValueError(
-            f"`signs` must have shape ({n},), one a sample, got signs.shape={np.shape(signs)}."
-        )
-    values = np.asarray(as_array(signs, "signs"), np.float64)
-    check_finite(values, "signs")
-    return values
-
-
 class _Extremes(NamedTuple):
     """The ends of the spectrum of each matrix; eigenvectors are empty unless asked for."""
 
@@ -221,11 +214,6 @@ def _excess(start: _Start, spectrum: _Extremes) -> Float64[np.ndarray, " m"]:
     """e_r, for every neuron: twins share their matrix, not their sign."""
     low, high = np.tile(spectrum.low, start.copies), np.tile(spectrum.high, start.copies)
     return np.maximum(np.where(start.a >= 0, start.a * high, start.a * low), 0)
-
-
-def _operator_norms(start: _Start, spectrum: _Extremes) -> Float64[np.ndarray, " m"]:
-    norms = np.maximum(-spectrum.low, spectrum.high)
-    return np.abs(start.a) * np.tile(norms, start.copies)
 
 
 def _checked_start(params0: TwoLayerParams, x: Inputs, activation: str | Activation) -> _Start:

@@ -2,14 +2,14 @@
 """The landscape of the sign-randomised risk at a point, by antithetic Monte Carlo or exactly."""
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Float64, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_inputs, check_key, check_labels
 from unlazy.core.entries import entry
@@ -42,14 +42,6 @@ class RandomizedLandscape(eqx.Module):
     curvature_error: float
     excess_error: float
     pairs: int  # of antithetic draws
-
-
-class _Problem(NamedTuple):
-    params: TwoLayerParams
-    W: Float[Array, "m d"]
-    W_star: Float[Array, "m d"]
-    x: Float[Array, "n d"]
-    y: Float[Array, " n"]
 
 
 @entry
@@ -87,9 +79,6 @@ def randomized_landscape(
         loss: a name for `losses.pointwise`, or a loss.
         pairs: number of antithetic draws; None enumerates all signs, for up to 20 neurons.
         key: for the draws.
-
-    Raises:
-        ValueError: shapes differ, `key` is missing, or there are too many neurons to enumerate.
     """
     check_inputs(x)
     check_labels(y, len(x), single=True)
@@ -109,7 +98,7 @@ def randomized_landscape(
                 f"`{name}` must have shape {params.W.shape}, got {name}.shape={np.shape(value)}."
             )
     with float64():
-        problem = _Problem(params, *map(jnp.asarray, (W, W_star, x, y)))
+        problem = (params, *map(jnp.asarray, (W, W_star, x, y)))
         if pairs is None or key is None:
             # Half of them: the pair of each is its negative.
             signs = jnp.asarray(all_signs(m)[: 2 ** (m - 1)])
@@ -117,22 +106,16 @@ def randomized_landscape(
             signs = jr.rademacher(key, (pairs, m), jnp.float64)
         batch = max(1, min(len(signs), _BYTES // (16 * m * len(x))))
         values, target = _evaluate(net, problem, pointwise(loss), signs, batch)
-        return _summary(np.asarray(values), float(target), exact=pairs is None)
-
-
-def _summary(
-    values: Float64[np.ndarray, "t 3"], target: float, *, exact: bool
-) -> RandomizedLandscape:
-    L, slope, curvature = values.T
-    every = np.stack([L, slope, curvature, curvature - slope + 2 * (L - target)])
+    L, slope, curvature = np.asarray(values).T
+    every = np.stack([L, slope, curvature, curvature - slope + 2 * (L - float(target))])
     means = every.mean(axis=1)
-    errors = 0 * means if exact else every.std(axis=1, ddof=1) / math.sqrt(len(values))
-    return RandomizedLandscape(*map(float, (*means, *errors)), pairs=len(values))
+    errors = 0 * means if pairs is None else every.std(axis=1, ddof=1) / math.sqrt(len(L))
+    return RandomizedLandscape(*map(float, (*means, *errors)), pairs=len(L))
 
 
 @eqx.filter_jit
 def _evaluate(
-    net: TwoLayer, problem: _Problem, loss: PointwiseLoss, signs: Float[Array, "t m"], batch: int
+    net: TwoLayer, problem: Any, loss: PointwiseLoss, signs: Float[Array, "t m"], batch: int
 ) -> tuple[Float[Array, "t 3"], Float[Array, ""]]:
     """Risk, directional gradient and curvature of each pair; the clean risk of the comparator."""
     # Cast in here: outside, every cast would be a program of its own.

@@ -18,7 +18,7 @@ _ENTRIES = 2**22  # of each array over samples and neurons: 32 MB in float64
 
 
 class MovementTerms(NamedTuple):
-    """At each input: the change of the network, its linear and its quadratic term."""
+    """The change of the network at each input, its linear and its quadratic term."""
 
     change: Float64[np.ndarray, " n"]
     linear: Float64[np.ndarray, " n"]
@@ -26,7 +26,7 @@ class MovementTerms(NamedTuple):
 
     @property
     def remainder(self) -> Float64[np.ndarray, " n"]:
-        """What the two terms leave."""
+        """The change less the two terms."""
         return self.change - self.linear - self.quadratic
 
 
@@ -36,7 +36,7 @@ def movement_terms(
     dW: Float[Array | np.ndarray, "m d"],
     x: Float[Array | np.ndarray, "n d"],
 ) -> MovementTerms:
-    r"""Network and Taylor terms in float64, samples in blocks.
+    r"""The change of the network and its Taylor terms in float64, samples in blocks.
 
     $$f(W_0 + W) - f(W_0), \qquad f_L = \frac{1}{\sqrt m} \sum_r a_r \sigma'(w_{0,r}^\top x)\,
     w_r^\top x, \qquad f_Q = \frac{1}{2\sqrt m} \sum_r a_r \sigma''(w_{0,r}^\top x)
