@@ -11,7 +11,7 @@ import pytest
 import unlazy as ul
 from unlazy import escape, kernels, labels, special, taylor
 from unlazy.core import checks
-from unlazy.papers import allenzhu_li_liang2019, arora2019, shared
+from unlazy.papers import allenzhu_li_liang2019, arora2019, bai_lee2020, shared
 from unlazy.papers.allenzhu_li_liang2019 import indicator_function
 
 KEY = jr.key(0)
@@ -28,7 +28,7 @@ CALLS = {
     "hermite_indicator": ("degree", lambda n: allenzhu_li_liang2019.hermite_indicator(T, n)),
     "truncated_moments": ("degree", lambda n: allenzhu_li_liang2019.truncated_moments(T, n)),
     "window_moment": ("i", allenzhu_li_liang2019.window_moment),
-    "relu_series": ("degree", shared.relu_series),
+    "relu_series": ("degree", bai_lee2020.relu_series),
     "gegenbauer": ("degree", lambda n: special.gegenbauer(T, 3, n)),
     "gegenbauer_power": ("power", lambda n: special.gegenbauer_power(3, n)),
     "gegenbauer_rule": ("nodes", lambda n: special.gegenbauer_rule(3, n)),

@@ -62,7 +62,7 @@ def test_a_movement_that_is_not_finite_has_no_norm_and_no_bound(no_shape_checker
     net = ul.nets.TwoLayer(2, 4, "relu3", init="symmetric")
     params = net.init(key=jr.key(0))
     with pytest.raises(ValueError, match="`delta` must be finite"):
-        ul.papers.bai_lee2020.remainder_bound(net, params, jnp.full((4, 2), jnp.nan), jnp.eye(2))
+        ul.papers.bai_lee2020.term_bounds(net, params, jnp.full((4, 2), jnp.nan), jnp.eye(2))
     for W in (jnp.zeros((0, 3)), jnp.ones(3)):
         with pytest.raises(ValueError, match=r"`W` must have shape \(m, d\)"):
             norm_2p(W, 4)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermeval
 
-from unlazy.papers.shared import relu_series
+from unlazy.papers.bai_lee2020 import relu_series
 from unlazy.special import gaussian_rule, hermite, hermite_coefficients, hermite_series
 
 

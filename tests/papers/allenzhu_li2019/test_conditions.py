@@ -12,7 +12,7 @@ from unlazy.papers.allenzhu_li2019 import (
     resnet_sample_sizes,
     resnet_theory,
 )
-from unlazy.papers.shared import Condition
+from unlazy.papers.shared.conditions import Condition
 
 
 def test_prescriptions_are_the_formulas():

@@ -10,8 +10,7 @@ import pytest
 import unlazy as ul
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.bai_lee2020 import (
-    gradient_coupling_order,
-    hessian_coupling_order,
+    coupling_orders,
     isotropic_second_moment_norm,
     landscape_theory,
     landscape_width,
@@ -21,9 +20,8 @@ from unlazy.papers.bai_lee2020 import (
     rademacher_quadratic,
     rademacher_quadratic_supremum,
     ridge_norm_bound,
-    ridge_sample_sizes,
+    sample_sizes,
     second_moment_norm,
-    xor_sample_sizes,
 )
 
 
@@ -132,7 +130,7 @@ def test_blocks_of_neurons_give_the_same_numbers(monkeypatch):
     params, x = problem(20, 4, 30)
     signs = np.resize([1.0, -1.0, 1.0], 20)
     whole = rademacher_quadratic_supremum(params, x, signs, norm=1.0)
-    monkeypatch.setattr("unlazy.papers.bai_lee2020.quadratic_features._ENTRIES", 4 * 20 * 4)
+    monkeypatch.setattr("unlazy.papers.bai_lee2020.quadratic_class._ENTRIES", 4 * 20 * 4)
     parts = rademacher_quadratic_supremum(params, x, signs, norm=1.0)
     assert parts.value == pytest.approx(whole.value, rel=1e-13)
     np.testing.assert_allclose(np.asarray(parts.dW), np.asarray(whole.dW), atol=1e-9)
@@ -230,15 +228,15 @@ def test_sample_sizes_are_consistent_with_each_other():
     general = quadratic_sample_size(
         norm=ridge_norm_bound(p, alpha=2), second_moment=1 / math.sqrt(d), epsilon=eps
     )
-    special = ridge_sample_sizes(d, p, alpha=2, epsilon=eps)
+    special = sample_sizes(d, p, alpha=2, epsilon=eps)
     assert general / special.quadratic == pytest.approx(32 * math.pi * 4**3 / 6**3, rel=1e-10)
     assert special.ratio == pytest.approx(p / d)
     # 2-XOR: B_w^4 = 8 pi, B_x = sqrt(d), M = 1/sqrt(d).
     xor = quadratic_sample_size(
         norm=(8 * math.pi) ** 0.25, second_moment=1 / 7, radius=7, epsilon=eps
     )
-    assert xor / xor_sample_sizes(49, epsilon=eps).quadratic == pytest.approx(8 * math.pi)
-    assert xor_sample_sizes(49, epsilon=eps).ratio == pytest.approx(1 / 49)
+    assert xor / sample_sizes(49, "two-xor", epsilon=eps).quadratic == pytest.approx(8 * math.pi)
+    assert sample_sizes(49, "two-xor", epsilon=eps).ratio == pytest.approx(1 / 49)
 
 
 def test_theorem_4_has_the_papers_penalty_and_its_bounds_move_the_right_way():
@@ -270,17 +268,14 @@ def test_the_constant_of_theorem_4_is_the_maximum_of_its_polynomial():
 
 def test_orders_have_the_exponents_of_the_lemmas():
     widths = 10.0 ** np.arange(12, 17)
-    gradient = [gradient_coupling_order(3, int(m), norm=1.0) for m in widths]
-    hessian = [
-        hessian_coupling_order(3, int(m), norm=1.0, norm_star=2.0, largest=0.5) for m in widths
-    ]
-    for values in (gradient, hessian):
+    sizes = {"norm": 1.0, "largest": 0.5}
+    orders = [coupling_orders(3, int(m), norm_star=2.0, **sizes) for m in widths]
+    for values in zip(*orders, strict=True):
         slope, _ = np.polyfit(np.log(widths), np.log(values), 1)
         assert slope == pytest.approx(-0.25, abs=0.01)
-    double = hessian_coupling_order(3, 100, norm=1.0, norm_star=4.0, largest=0.5)
-    assert double == pytest.approx(
-        4 * hessian_coupling_order(3, 100, norm=1.0, norm_star=2.0, largest=0.5)
-    )
+    one, double = (coupling_orders(3, 100, norm_star=v, **sizes) for v in (2.0, 4.0))
+    assert double.hessian == pytest.approx(4 * one.hessian)
+    assert double.gradient == one.gradient
     # The width that the theorem asks for: eps^-4 at small eps, and its terms by hand.
     assert landscape_width(2, norm=1.0, epsilon=1.0, radius=1.0) == 1 + 16 + 4 + 32
     ratio = landscape_width(2, norm=1.0, epsilon=1e-4) / landscape_width(2, norm=1.0, epsilon=1e-3)
@@ -304,7 +299,7 @@ def test_bad_arguments_are_refused(no_shape_checker):
     with pytest.raises(ValueError, match=r"`delta` must be a probability in \(0, 1\]"):
         ridge_norm_bound(2, delta=0.0)
     with pytest.raises(ValueError, match="`epsilon` must be a positive number"):
-        xor_sample_sizes(3, epsilon=0)
+        sample_sizes(3, "two-xor", epsilon=0)
     with pytest.raises(ValueError, match="`gamma` must be a positive number"):
         landscape_theory(opt=0, norm_star=1.0, epsilon=1.0, gamma=0, d=1, m=1)
     with pytest.raises(ValueError, match="`x` must have no row of zeros"):

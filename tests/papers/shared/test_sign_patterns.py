@@ -7,7 +7,8 @@ import pytest
 from unlazy.nets import BiasedTwoLayer, BiasedTwoLayerParams, ResNet3, ThreeLayer
 from unlazy.papers.allenzhu_li2019 import resnet3_patterns
 from unlazy.papers.allenzhu_li_liang2019 import smoothed_relu
-from unlazy.papers.shared import SignPattern, flipped_fractions, sign_changes, sign_pattern
+from unlazy.papers.shared import flipped_fractions, sign_changes, sign_pattern
+from unlazy.papers.shared.sign_patterns import SignPattern
 
 
 def test_a_neuron_at_exactly_zero_is_active():

@@ -19,8 +19,7 @@ from unlazy.papers.allenzhu_li_liang2019 import (
 )
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import bounded_indicator
 from unlazy.papers.arora2019 import minimum_norm
-from unlazy.papers.bai_lee2020 import ridge_power, ridge_sum, two_xor
-from unlazy.papers.shared import relu_readout
+from unlazy.papers.bai_lee2020 import relu_readout, ridge_power, ridge_sum, two_xor
 from unlazy.papers.shared.smooth_functions import as_series
 from unlazy.papers.shared.start_scales import Squares, squares
 

@@ -18,7 +18,7 @@ from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
     window_moment,
 )
 from unlazy.papers.shared import PowerSeries
-from unlazy.papers.shared.complexities import check_epsilon
+from unlazy.papers.shared.conditions import check_epsilon
 from unlazy.papers.shared.smooth_functions import Function, as_series
 from unlazy.special import hermite
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from unlazy.core.checks import as_number, check_count, check_name, check_positive
 from unlazy.core.entries import entry
-from unlazy.papers.shared.confidence import check_delta
+from unlazy.papers.shared.conditions import check_delta
 
 _COUNTS = ("n", "m", "d", "m1", "m2")
 

@@ -5,8 +5,7 @@ import math
 
 from unlazy.core.checks import check_count, check_positive
 from unlazy.core.entries import entry
-from unlazy.papers.shared.complexities import check_epsilon
-from unlazy.papers.shared.conditions import Condition, Prescription
+from unlazy.papers.shared.conditions import Condition, Prescription, check_epsilon
 
 # The exponents of C0, epsilon, m1 and m2 in each parameter.
 _EXPONENTS = {

@@ -9,7 +9,7 @@ from unlazy.core.checks import check_count, check_positive
 from unlazy.core.entries import entry
 from unlazy.papers.allenzhu_li_liang2019.three_layer_concepts import ThreeLayerConcept
 from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import TwoLayerConcept
-from unlazy.papers.shared.complexities import check_epsilon
+from unlazy.papers.shared.conditions import check_epsilon
 
 
 class TwoLayerRates(eqx.Module):

@@ -4,38 +4,37 @@ from unlazy.escape.penalty import regularizer_hessian_form as regularizer_hessia
 from unlazy.escape.penalty import regularizer_hvp as regularizer_hvp
 from unlazy.papers.bai_lee2020.clean_risk import QuadraticRisk as QuadraticRisk
 from unlazy.papers.bai_lee2020.clean_risk import quadratic_risk as quadratic_risk
-from unlazy.papers.bai_lee2020.coupling import Smoothness as Smoothness
 from unlazy.papers.bai_lee2020.coupling import coupling_bound as coupling_bound
+from unlazy.papers.bai_lee2020.coupling import coupling_orders as coupling_orders
 from unlazy.papers.bai_lee2020.coupling import init_norm_bound as init_norm_bound
 from unlazy.papers.bai_lee2020.coupling import linear_variance as linear_variance
-from unlazy.papers.bai_lee2020.coupling import linear_variance_bound as linear_variance_bound
-from unlazy.papers.bai_lee2020.coupling import quadratic_bound as quadratic_bound
-from unlazy.papers.bai_lee2020.coupling import remainder_bound as remainder_bound
 from unlazy.papers.bai_lee2020.coupling import smoothness as smoothness
+from unlazy.papers.bai_lee2020.coupling import term_bounds as term_bounds
+from unlazy.papers.bai_lee2020.expressivity import quadratic_sample_size as quadratic_sample_size
+from unlazy.papers.bai_lee2020.expressivity import ridge_norm_bound as ridge_norm_bound
+from unlazy.papers.bai_lee2020.expressivity import ridge_power as ridge_power
+from unlazy.papers.bai_lee2020.expressivity import ridge_sum as ridge_sum
+from unlazy.papers.bai_lee2020.expressivity import sample_sizes as sample_sizes
+from unlazy.papers.bai_lee2020.expressivity import two_xor as two_xor
 from unlazy.papers.bai_lee2020.extraction import ExtractionNet as ExtractionNet
-from unlazy.papers.bai_lee2020.extraction import PowerExtraction as PowerExtraction
 from unlazy.papers.bai_lee2020.extraction import block_extraction as block_extraction
 from unlazy.papers.bai_lee2020.extraction import power_extraction as power_extraction
 from unlazy.papers.bai_lee2020.extraction import sampled_extraction as sampled_extraction
-from unlazy.papers.bai_lee2020.generalization import QuadraticGap as QuadraticGap
+from unlazy.papers.bai_lee2020.generalization import (
+    isotropic_second_moment_norm as isotropic_second_moment_norm,
+)
 from unlazy.papers.bai_lee2020.generalization import quadratic_gap as quadratic_gap
-from unlazy.papers.bai_lee2020.landscape import REGULARIZER_CONSTANT as REGULARIZER_CONSTANT
-from unlazy.papers.bai_lee2020.landscape import CurvatureBound as CurvatureBound
+from unlazy.papers.bai_lee2020.generalization import second_moment_norm as second_moment_norm
 from unlazy.papers.bai_lee2020.landscape import curvature_bound as curvature_bound
+from unlazy.papers.bai_lee2020.landscape import landscape_theory as landscape_theory
+from unlazy.papers.bai_lee2020.landscape import landscape_width as landscape_width
 from unlazy.papers.bai_lee2020.landscape import localization_radius as localization_radius
 from unlazy.papers.bai_lee2020.landscape import optimality_bound as optimality_bound
 from unlazy.papers.bai_lee2020.landscape import slack as slack
 from unlazy.papers.bai_lee2020.landscape import slack_bound as slack_bound
-from unlazy.papers.bai_lee2020.orders import LandscapeTheory as LandscapeTheory
-from unlazy.papers.bai_lee2020.orders import gradient_coupling_order as gradient_coupling_order
-from unlazy.papers.bai_lee2020.orders import hessian_coupling_order as hessian_coupling_order
-from unlazy.papers.bai_lee2020.orders import landscape_theory as landscape_theory
-from unlazy.papers.bai_lee2020.orders import landscape_width as landscape_width
 from unlazy.papers.bai_lee2020.perturbation_theory import (
     theoretical_perturbation as theoretical_perturbation,
 )
-from unlazy.papers.bai_lee2020.quadratic_class import QuadraticRademacher as QuadraticRademacher
-from unlazy.papers.bai_lee2020.quadratic_class import QuadraticSupremum as QuadraticSupremum
 from unlazy.papers.bai_lee2020.quadratic_class import (
     rademacher_operator_bound as rademacher_operator_bound,
 )
@@ -43,19 +42,8 @@ from unlazy.papers.bai_lee2020.quadratic_class import rademacher_quadratic as ra
 from unlazy.papers.bai_lee2020.quadratic_class import (
     rademacher_quadratic_supremum as rademacher_quadratic_supremum,
 )
-from unlazy.papers.bai_lee2020.randomized import RandomizedLandscape as RandomizedLandscape
 from unlazy.papers.bai_lee2020.randomized import randomized_landscape as randomized_landscape
 from unlazy.papers.bai_lee2020.relu3_kernels import relu3_quadratic as relu3_quadratic
 from unlazy.papers.bai_lee2020.relu3_kernels import relu3_tangent as relu3_tangent
-from unlazy.papers.bai_lee2020.ridge_powers import ridge_power as ridge_power
-from unlazy.papers.bai_lee2020.ridge_powers import ridge_sum as ridge_sum
-from unlazy.papers.bai_lee2020.ridge_powers import two_xor as two_xor
-from unlazy.papers.bai_lee2020.sample_sizes import SampleSizes as SampleSizes
-from unlazy.papers.bai_lee2020.sample_sizes import quadratic_sample_size as quadratic_sample_size
-from unlazy.papers.bai_lee2020.sample_sizes import ridge_norm_bound as ridge_norm_bound
-from unlazy.papers.bai_lee2020.sample_sizes import ridge_sample_sizes as ridge_sample_sizes
-from unlazy.papers.bai_lee2020.sample_sizes import xor_sample_sizes as xor_sample_sizes
-from unlazy.papers.bai_lee2020.second_moments import (
-    isotropic_second_moment_norm as isotropic_second_moment_norm,
-)
-from unlazy.papers.bai_lee2020.second_moments import second_moment_norm as second_moment_norm
+from unlazy.papers.bai_lee2020.relu_features import relu_readout as relu_readout
+from unlazy.papers.bai_lee2020.relu_features import relu_series as relu_series

@@ -15,6 +15,7 @@ from unlazy.escape import regularizer
 from unlazy.escape.penalty import regularizer_gradient, regularizer_hvp
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.expansion import coefficients, quadratic_term
 
 
 class QuadraticRisk(eqx.Module):
@@ -24,9 +25,9 @@ class QuadraticRisk(eqx.Module):
     f^Q_W(x_i) = \frac12 \sum_r S_{ir} (w_r^\top x_i)^2, \quad
     S_{ir} = \frac{a_r \sigma''(w_{0,r}^\top x_i)}{\sqrt m}$$
 
-    A function of the movement `W` alone, in the dtype it was built with. All its arrays have one
-    row a sample, so that it can also be the `data` of a trainer, mini-batches included, with
-    `quadratic_risk` as the loss: then other data compile nothing.
+    A function of the movement `W` alone, in the dtype it was built with. Its arrays have one row
+    per sample, so it can also be the `data` of a trainer, mini-batches included, with
+    `quadratic_risk` as the loss: other data then need no new compilation.
 
     Source: BL-10 to BL-12, arXiv:1910.01619 section 3. The paper's $L^Q$ has $\lambda = 0$.
 
@@ -56,15 +57,9 @@ class QuadraticRisk(eqx.Module):
         loss: str | PointwiseLoss = "logistic",
         strength: int | float = 0.0,
     ) -> "QuadraticRisk":
-        r"""The clean risk of `net` around its initialisation.
+        r"""The clean risk of `net` around its initialisation `params`, in their dtype.
 
-        Args:
-            net: the network; its activation needs a second derivative.
-            params: the initialisation, around which $W$ moves.
-            x: inputs, in the dtype of the parameters from here on.
-            y: labels.
-            loss: a name for `losses.pointwise`, or a loss.
-            strength: $\lambda \ge 0$.
+        The activation needs a second derivative; `strength` is $\lambda \ge 0$.
         """
         check_inputs(x)
         check_labels(y, len(x), single=True)
@@ -73,13 +68,13 @@ class QuadraticRisk(eqx.Module):
         if strength < 0:
             raise ValueError(f"`strength` must be at least 0, got strength={strength}.")
         x, y = (jnp.asarray(array, params.W.dtype) for array in (x, y))
-        return cls(x, y, _curvatures(net, params, x), pointwise(loss), float(strength))
+        S = _coefficients(net.activation, params, x, 2) / math.sqrt(net.width)
+        return cls(x, y, S, pointwise(loss), float(strength))
 
     @entry
     def outputs(self, W: Float[Array, "m d"]) -> Float[Array, " n"]:
         """The quadratic model at the samples."""
-        Z = self._movements(W)
-        return jnp.sum(self.S * Z**2, axis=1) / 2
+        return quadratic_term(self.S, self._movements(W), width=1)  # S has the root of the width
 
     @entry
     def __call__(self, W: Float[Array, "m d"]) -> Float[Array, ""]:
@@ -94,9 +89,8 @@ class QuadraticRisk(eqx.Module):
     @entry
     def gradient(self, W: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The gradient in closed form."""
-        Z = self._movements(W)
-        slope = self._slopes(W)[0]
-        G = _product((self.S * Z * slope[:, None]).T, self.x)
+        slope, _ = self._slopes(W)
+        G = _product((self.S * self._movements(W) * slope[:, None]).T, self.x)
         return G + self._penalty(regularizer_gradient, W)
 
     @entry
@@ -130,12 +124,7 @@ def quadratic_risk(W: Float[Array, "m d"], risk: QuadraticRisk) -> Float[Array, 
     return risk(W)
 
 
-@eqx.filter_jit
-def _curvatures(
-    net: TwoLayer, params: TwoLayerParams, x: Float[Array, "n d"]
-) -> Float[Array, "n m"]:
-    curvature = net.activation.derivative(2)(_product(x, params.W.T))
-    return curvature * (params.a / math.sqrt(net.width))[None, :]
+_coefficients = eqx.filter_jit(coefficients)
 
 
 def _product(A: Float[Array, "a b"], B: Float[Array, "b c"]) -> Float[Array, "a c"]:

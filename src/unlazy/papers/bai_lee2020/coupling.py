@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""How close a network with random signs is to its quadratic model: bounds that can be computed.
+r"""Bounds on the distance between a network with random signs and its quadratic model.
 
 All in float64, for a two-layer network near a symmetric initialisation. With
 $\mathrm{mx}(x) = \max_r |w_{0,r}^\top x|$; a common factor max |a_r| is 1 in the paper.
@@ -14,63 +14,38 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.activations.base import Activation
-from unlazy.core.checks import check_count, check_finite, check_inputs, check_name
+from unlazy.core.checks import check_count, check_finite, check_inputs, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.norms import norm_2p
 from unlazy.escape.predictors import as_movement
 from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.papers.shared.confidence import check_delta
+from unlazy.nets.expansion import coefficients
+from unlazy.papers.shared.conditions import check_delta
 
 Inputs = Float[Array | np.ndarray, "n d"]
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
 class Smoothness(NamedTuple):
-    r"""Bounds on an activation: $|\sigma'(t)| \le C_1 t^2$ and $|\sigma''(t)| \le C_2 |t|$.
-
-    $C_3$ is a Lipschitz constant of $\sigma''$.
-
-    Source: BL-4, arXiv:1910.01619 Assumption A.
-    """
+    """Constants of an activation, see `smoothness`."""
 
     C1: float
     C2: float
     C3: float
 
 
-class _Layer(NamedTuple):
-    """The network at the inputs, in float64."""
-
-    Z0: Float64[Array, "n m"]
-    Z: Float64[Array, "n m"]
-    a: Float64[Array, " m"]
-    size: float  # (2, 4) norm of the movement
-    radius: Float64[Array, " n"]  # norms of the inputs
-
-    @property
-    def largest(self) -> Float64[Array, " n"]:
-        return jnp.max(jnp.abs(self.Z0), axis=1)
-
-    @property
-    def amplitude(self) -> Float64[Array, ""]:
-        return jnp.max(jnp.abs(self.a))
-
-
 @entry
 def smoothness(activation: Activation) -> Smoothness:
-    r"""The constants of an activation, for those that vanish to third order at 0.
+    r"""The constants of an activation that vanishes to third order at 0.
 
     $$|\sigma'(t)| \le C_1 t^2, \qquad |\sigma''(t)| \le C_2 |t|, \qquad
     |\sigma''(t) - \sigma''(t')| \le C_3 |t - t'|$$
 
-    Of the activations here relu3 has them, and so has a multiple of $t^3$.
+    Among the activations of this library relu3 and the multiples of $t^3$ have them.
 
     Source: BL-4, arXiv:1910.01619 Assumption A.
-
-    Raises:
-        ValueError: the activation has no such constants.
 
     Example:
         >>> import unlazy as ul
@@ -79,10 +54,10 @@ def smoothness(activation: Activation) -> Smoothness:
     """
     if activation.name == "relu3" and activation.shift == 0:
         return Smoothness(0.5, 1.0, 1.0)
-    coefficients = dict(enumerate(activation.coefficients))
-    cubic = abs(coefficients.pop(3, 0.0))
-    coefficients.pop(0, None)  # a constant changes no derivative
-    if activation.name == "polynomial" and not any(coefficients.values()) and not activation.shift:
+    powers = dict(enumerate(activation.coefficients))
+    cubic = abs(powers.pop(3, 0.0))
+    powers.pop(0, None)  # a constant changes no derivative
+    if activation.name == "polynomial" and not any(powers.values()) and not activation.shift:
         return Smoothness(3 * cubic, 6 * cubic, 6 * cubic)
     raise ValueError(
         "`activation` must vanish to third order at 0 with a Lipschitz second derivative, "
@@ -90,33 +65,50 @@ def smoothness(activation: Activation) -> Smoothness:
     )
 
 
+class TermBounds(NamedTuple):
+    """Bounds on the parts of a network at each input."""
+
+    quadratic: Float64[np.ndarray, " n"]  # |f^Q|
+    linear_variance: Float64[np.ndarray, " n"]  # the variance of f^L over the signs
+    remainder: Float64[np.ndarray, " n"]  # |f - f_0 - f^L - f^Q|, for all signs
+
+
 @entry
-def quadratic_bound(
-    net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs
-) -> Float64[np.ndarray, " n"]:
-    r"""A bound on the quadratic term at each input.
+def term_bounds(net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs) -> TermBounds:
+    r"""Bounds on the quadratic term, the variance of the linear term and the remainder.
 
-    $$|f^Q_W(x)| \le \frac{C_2}{2} \|x\|^2 \, \mathrm{mx}(x) \, \|W\|_{2,4}^2$$
+    $$|f^Q_W(x)| \le \frac{C_2}{2} \|x\|^2\, \mathrm{mx}(x)\, \|W\|_{2,4}^2, \qquad
+    E_s \big(f^L_{sW}(x)\big)^2 \le C_1^2\, \mathrm{mx}(x)^4\, \|x\|^2 \|W\|_{2,4}^2\, m^{-1/2}$$
+    $$|f_{W_0+sW} - f_{W_0} - f^L_{sW} - f^Q_W| \le \frac{C_3}{6} \|x\|^3 \|W\|_{2,4}^3\, m^{-1/4}$$
 
-    Source: BL-25, arXiv:1910.01619 Lemma 10, whose proof drops the 1/2.
+    with the constants of `smoothness`. `linear_variance` is the second one's exact value.
+
+    Source: BL-9, BL-25, BL-26 (a) and (b), arXiv:1910.01619 Lemmas 10 and 11; the proof of
+    Lemma 10 drops the 1/2.
 
     Example:
-        >>> net = TwoLayer(inputs=2, width=2, activation="relu3", init="symmetric")
-        >>> params = TwoLayerParams(W=jnp.ones((2, 2)), a=jnp.array([1.0, -1.0]))
-        >>> print(quadratic_bound(net, params, jnp.eye(2), jnp.eye(2)).round(4))
-        [0.7071 0.7071]
+        >>> net = TwoLayer(inputs=1, width=16, activation="relu3", init="symmetric")
+        >>> params = TwoLayerParams(W=jnp.ones((16, 1)), a=jnp.ones(16))
+        >>> bounds = term_bounds(net, params, jnp.full((16, 1), 0.5), jnp.ones((1, 1)))
+        >>> print(bounds.quadratic * 2, bounds.linear_variance * 16, bounds.remainder * 12)
+        [1.] [1.] [1.]
     """
-    C2 = smoothness(net.activation).C2
+    C1, C2, C3 = smoothness(net.activation)
     with float64():
         at = _layer(net, params, delta, x)
-        return np.asarray(C2 / 2 * at.amplitude * at.radius**2 * at.largest * at.size**2)
+        m, a, w, B = net.width, jnp.max(jnp.abs(at.params.a)), at.norm, at.radius
+        largest = jnp.max(jnp.abs(at.Z0), axis=1)
+        quadratic = C2 / 2 * a * B**2 * largest * w**2
+        variance = (C1 * a * w) ** 2 / math.sqrt(m) * largest**4 * B**2
+        remainder = C3 / 6 * a * w**3 * m**-0.25 * B**3
+        return TermBounds(*map(np.asarray, (quadratic, variance, remainder)))
 
 
 @entry
 def linear_variance(
     net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs
 ) -> Float64[np.ndarray, " n"]:
-    r"""The variance of the linear term under random signs, exactly. Its mean is 0.
+    r"""The exact variance of the linear term under random signs; its mean is 0.
 
     $$E_s \big(f^L_{sW}(x)\big)^2 = \frac1m \sum_r a_r^2 \sigma'(w_{0,r}^\top x)^2 (w_r^\top x)^2$$
 
@@ -130,53 +122,8 @@ def linear_variance(
     """
     with float64():
         at = _layer(net, params, delta, x)
-        return np.asarray(_variance(net, at))
-
-
-@entry
-def linear_variance_bound(
-    net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs
-) -> Float64[np.ndarray, " n"]:
-    r"""A bound on `linear_variance`, which shows how it falls with the width.
-
-    $$C_1^2 \, \mathrm{mx}(x)^4 \, \|x\|^2 \, \|W\|_{2,4}^2 \, m^{-1/2}$$
-
-    Source: BL-26 (a), arXiv:1910.01619 Lemma 11.
-
-    Example:
-        >>> net = TwoLayer(inputs=2, width=4, activation="relu3", init="symmetric")
-        >>> params = TwoLayerParams(W=jnp.ones((4, 2)), a=jnp.ones(4))
-        >>> print(linear_variance_bound(net, params, jnp.ones((4, 2)), jnp.eye(2)))
-        [0.5 0.5]
-    """
-    C1 = smoothness(net.activation).C1
-    with float64():
-        at = _layer(net, params, delta, x)
-        scale = (C1 * at.amplitude * at.size) ** 2 / math.sqrt(net.width)
-        return np.asarray(scale * at.largest**4 * at.radius**2)
-
-
-@entry
-def remainder_bound(
-    net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs
-) -> Float64[np.ndarray, " n"]:
-    r"""A bound on what two Taylor terms leave, whatever the signs.
-
-    $$|f_{W_0+sW} - f_{W_0} - f^L_{sW} - f^Q_W| \le \frac{C_3}{6} \|x\|^3 \|W\|_{2,4}^3 m^{-1/4}$$
-
-    Source: BL-9 and BL-26 (b), arXiv:1910.01619 Lemma 11.
-
-    Example:
-        >>> net = TwoLayer(inputs=1, width=16, activation="relu3", init="symmetric")
-        >>> params = TwoLayerParams(W=jnp.ones((16, 1)), a=jnp.ones(16))
-        >>> print(remainder_bound(net, params, jnp.full((16, 1), 0.5), jnp.ones((1, 1))) * 12)
-        [1.]
-    """
-    C3 = smoothness(net.activation).C3
-    with float64():
-        at = _layer(net, params, delta, x)
-        scale = C3 / 6 * at.amplitude * at.size**3 * net.width**-0.25
-        return np.asarray(scale * at.radius**3)
+        S = coefficients(net.activation, at.params, at.x, 1)
+        return np.asarray(jnp.sum((S * at.Z) ** 2, axis=1) / net.width)
 
 
 @entry
@@ -192,8 +139,8 @@ def coupling_bound(
     $$|L(W) - L^Q(W)| \le \frac1n \sum_i \Big[ \lambda_1 \Delta_i
     + \lambda_2 \big(E_s f^L_{sW}(x_i)^2 + \Delta_i^2\big) \Big]$$
 
-    with $\Delta_i$ the `remainder_bound`, $\lambda_1$ the Lipschitz constant of the loss and
-    $\lambda_2$ its curvature, both at most 1 in the paper. The linear term enters only by its
+    with $\Delta_i$ the remainder of `term_bounds`, $\lambda_1$ the Lipschitz constant of the loss
+    and $\lambda_2$ its curvature, both at most 1 in the paper. The linear term enters only by its
     variance: its mean is zero, and $\ell'(f^Q)$ does not depend on the signs.
 
     Source: BL-26 (c), a repair of arXiv:1910.01619 Lemma 12.
@@ -213,13 +160,75 @@ def coupling_bound(
             f"`loss` must be Lipschitz, got loss={loss.name!r}. "
             "Use 'logistic' for labels +-1, 'pseudo-huber' for real ones."
         )
-    remainder = remainder_bound(net, params, delta, x)
+    remainder = term_bounds(net, params, delta, x).remainder
     with float64():
         at = _layer(net, params, delta, x)
-        _check_zero_output(net, at)
-        variance = np.asarray(_variance(net, at))
-    second = loss.curvature * (variance + remainder**2)
+        values, a = net.activation(at.Z0), at.params.a
+        output = jnp.abs(jnp.matmul(values, a, precision=_HIGHEST))
+        scale = jnp.matmul(jnp.abs(values), jnp.abs(a), precision=_HIGHEST)
+        if bool(jnp.any(output > 1e-10 * scale)):
+            raise ValueError(
+                "`params` must make the network zero, got outputs up to "
+                f"{float(jnp.max(output)) / math.sqrt(net.width):.3g}. Use init='symmetric'."
+            )
+    second = loss.curvature * (linear_variance(net, params, delta, x) + remainder**2)
     return float(np.mean(loss.lipschitz * remainder + second))
+
+
+class CouplingOrders(NamedTuple):
+    """Orders of the distances of slopes and curvatures, see `coupling_orders`."""
+
+    gradient: float
+    hessian: float
+
+
+@entry
+def coupling_orders(
+    d: int,
+    m: int,
+    *,
+    norm: int | float,
+    norm_star: int | float,
+    largest: int | float,
+    radius: int | float = 1.0,
+) -> CouplingOrders:
+    r"""Orders of the distances of the slopes and of the curvatures of $L$ and $L^Q$.
+
+    $$\langle\nabla L - \nabla L^Q, W\rangle \sim
+    \frac{d B_x w + \sqrt d B_x^5 w^5 + B_x^3 w^3}{m^{1/4}} + \frac{d^{5/2} B_x^4 w^4}{m^{1/2}}$$
+    $$(\nabla^2 L - \nabla^2 L^Q)[W^*, W^*] \sim
+    \frac{(B_x^3 w + \sqrt d B_x^5 w^3) v^2}{m^{1/4}} + \frac{d^{5/2} B_x^4 w^2 v^2
+    + B_x^2 (d^2 + \|W\|_{2,\infty}^4 B_x^4) v^2}{m^{1/2}} + \frac{d B_x^4 w^2 v^2}{m}$$
+
+    the second averaged over the signs of the direction $W^*$. Hidden constants are set to 1.
+
+    Source: BL-47, arXiv:1910.01619 Lemmas 13 and 14.
+
+    Args:
+        d: number of inputs.
+        m: number of neurons.
+        norm: $w = \|W\|_{2,4}$.
+        norm_star: $v = \|W^*\|_{2,4}$.
+        largest: $\|W\|_{2,\infty}$, the longest row.
+        radius: $B_x$.
+
+    Example:
+        >>> coupling_orders(1, 16, norm=1.0, norm_star=1.0, largest=1.0)
+        CouplingOrders(gradient=1.75, hessian=1.8125)
+    """
+    check_count(d, "d", most=None)
+    check_count(m, "m", most=None)
+    sizes = {"norm": norm, "norm_star": norm_star, "largest": largest, "radius": radius}
+    for name, value in sizes.items():
+        check_positive(value, name)
+    w, v, top, B = map(float, sizes.values())
+    slope = d * B * w + math.sqrt(d) * (B * w) ** 5 + (B * w) ** 3
+    first = (B**3 * w + math.sqrt(d) * B**5 * w**3) * m**-0.25
+    second = d**2.5 * B**4 * w**2 + B**2 * (d**2 + top**4 * B**4)
+    return CouplingOrders(
+        gradient=slope * m**-0.25 + d**2.5 * (B * w) ** 4 * m**-0.5,
+        hessian=v**2 * (first + second * m**-0.5 + d * B**4 * w**2 / m),
+    )
 
 
 @entry
@@ -228,17 +237,11 @@ def init_norm_bound(inputs: int, width: int, *, delta: float = 0.05, form: str =
 
     $$\max_r B_x \|w_{0,r}\| \le \sqrt{8(d \log 5 + \log(m/\delta))}$$
 
-    with probability at least $1 - \delta$ over a symmetric initialisation. The form "concentration"
-    is sharper, $\sqrt d + \sqrt{2 \log(m/2\delta)}$: the norm is 1-Lipschitz in a Gaussian, and
-    there are m/2 distinct neurons.
+    with probability at least $1 - \delta$ over a symmetric initialisation of d `inputs` and m
+    neurons. The form "concentration" is sharper, $\sqrt d + \sqrt{2 \log(m/2\delta)}$: the norm is
+    1-Lipschitz in a Gaussian, and there are m/2 distinct neurons.
 
     Source: BL-27, arXiv:1910.01619 eq. (4).
-
-    Args:
-        inputs: d.
-        width: m, at least 2.
-        delta: failure probability.
-        form: "paper" or "concentration".
 
     Example:
         >>> print(round(init_norm_bound(10, 1000, delta=0.05), 1))
@@ -253,28 +256,23 @@ def init_norm_bound(inputs: int, width: int, *, delta: float = 0.05, form: str =
     return math.sqrt(inputs) + math.sqrt(2 * math.log(width / (2 * delta)))
 
 
+class _Layer(NamedTuple):
+    """The network at the inputs, in float64."""
+
+    params: TwoLayerParams
+    x: Float64[Array, "n d"]
+    Z0: Float64[Array, "n m"]
+    Z: Float64[Array, "n m"]
+    norm: float  # (2, 4) norm of the movement
+    radius: Float64[Array, " n"]  # norms of the inputs
+
+
 def _layer(net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs) -> _Layer:
     """Call it inside of a float64 scope."""
     check_inputs(x, allow_zero_rows=True)
     W = jnp.asarray(as_movement(net, delta), jnp.float64)
     check_finite(W, "delta")
-    W0, x = jnp.asarray(params.W, jnp.float64), jnp.asarray(x, jnp.float64)
-    Z0, Z = (jnp.matmul(x, V.T, precision=_HIGHEST) for V in (W0, W))
-    a, size = jnp.asarray(params.a, jnp.float64), float(norm_2p(W, 4))
-    return _Layer(Z0, Z, a, size, jnp.sqrt(jnp.sum(x**2, axis=1)))
-
-
-def _variance(net: TwoLayer, at: _Layer) -> Float64[Array, " n"]:
-    slope = net.activation.derivative(1)(at.Z0)
-    return jnp.matmul((slope * at.Z) ** 2, at.a**2, precision=_HIGHEST) / net.width
-
-
-def _check_zero_output(net: TwoLayer, at: _Layer) -> None:
-    values = net.activation(at.Z0)
-    output = jnp.abs(jnp.matmul(values, at.a, precision=_HIGHEST))
-    scale = jnp.matmul(jnp.abs(values), jnp.abs(at.a), precision=_HIGHEST)
-    if bool(jnp.any(output > 1e-10 * scale)):
-        raise ValueError(
-            "`params` must make the network zero, got outputs up to "
-            f"{float(jnp.max(output)) / math.sqrt(net.width):.3g}. Use init='symmetric'."
-        )
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
+    x = jnp.asarray(x, jnp.float64)
+    Z0, Z = (jnp.matmul(x, V.T, precision=_HIGHEST) for V in (params.W, W))
+    return _Layer(params, x, Z0, Z, float(norm_2p(W, 4)), jnp.sqrt(jnp.sum(x**2, axis=1)))

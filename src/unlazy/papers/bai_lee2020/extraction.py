@@ -9,17 +9,14 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-from numpy.polynomial.hermite_e import hermeval
 
 from unlazy.activations.base import Activation, activation
 from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.moments import Nodes, matched_moments
-from unlazy.special import gaussian_rule
-
-Weights = Float[Array | np.ndarray, "m d"]
-Inputs = Float[Array | np.ndarray, "n d"]
+from unlazy.papers.shared.patterns import Inputs, Weights
+from unlazy.special import gaussian_rule, hermite
 
 
 class ExtractionNet(eqx.Module):
@@ -28,7 +25,7 @@ class ExtractionNet(eqx.Module):
     $$f(x) = \frac{1}{\sqrt m} \sum_{r=1}^m \sum_i b_{ri}\,
     \sigma\big((w_{0,r} + z_{ri} w_r)^\top x\big)$$
 
-    `net(delta, x)` has the movement $w$ as its parameters, so it is a model like any other. Here m
+    `net(delta, x)` has the movement $w$ as its parameters, so it is a model like any other; m
     counts the groups of copies, not the neurons. Made by `sampled_extraction` and
     `block_extraction`.
 
@@ -101,11 +98,11 @@ def sampled_extraction(
     Source: BL-40 to BL-43, arXiv:1910.01619 section 6.
 
     Args:
-        sigma: smooth at least to `order`.
-        W0: initial weights, one for each pair of neurons.
+        sigma: the activation, with derivatives up to `order`.
+        W0: one row of initial weights per pair of neurons.
         order: k, at least 1.
         nodes: see `matched_moments`.
-        stratified: whether each value is drawn as often as its weight says; see
+        stratified: whether to draw each value as often as its weight says; see
             `Discrete.stratified`.
         key: for the multipliers.
 
@@ -137,7 +134,7 @@ def block_extraction(
     \sigma\big((w_{0,r} + z_i w_r)^\top x\big)$$
 
     over the values $z_i$ of `matched_moments`, with $p_i$ the probability, negative for those of
-    $z_-$. The terms of order 0 to k - 1 vanish identically, and what is left beside the k-th is
+    $z_-$. The terms of order 0 to k - 1 vanish identically, and those beyond the k-th are together
     $O(m^{-1/k})$ for symmetric nodes. The output weights are not $\pm 1$.
 
     Source: BL-44, beyond arXiv:1910.01619 section 6.
@@ -171,24 +168,17 @@ def power_extraction(
     *,
     radius: int | float = 1.0,
 ) -> PowerExtraction:
-    r"""The movement whose k-th order term is a power of a linear function, up to the width.
+    r"""The movement whose k-th order term tends to a power of a linear function with the width.
 
     $$f^{(k)}(x) \to (\beta^\top x)^{k+q}, \qquad w_r = m^{-1/2k} |a_r|^{1/k} \beta, \qquad
     a_r = k!\,(B_x\|\beta\|)^q\, h_q(g_r)/\eta$$
 
     with $g_r = B_x w_{0,r}^\top\beta/\|\beta\|$, $h_q$ the orthonormal Hermite polynomial and
-    $\eta = E[\sigma^{(k)}(g) h_q(g)]$. Where $a_r < 0$ the copies of the neuron change sides.
+    $\eta = E[\sigma^{(k)}(g) h_q(g)]$, for a `net` of order k with initial weights
+    $w_{0,r} \sim N(0, B_x^{-2} I)$ and a `degree` of k + q. Where $a_r < 0$ the copies of the
+    neuron change sides: call the network that is returned with the movement.
 
     Source: BL-45, beyond arXiv:1910.01619 section 6; there $B_x = \|\beta\| = 1$.
-
-    Args:
-        net: of order k, with initial weights $w_{0,r} \sim N(0, B_x^{-2} I)$.
-        beta: the direction.
-        degree: k + q, at least k.
-        radius: the norm $B_x$ of the inputs.
-
-    Returns:
-        The network with its sides changed, and the movement to call it with.
 
     Raises:
         ValueError: the degree is below the order, or $\eta = 0$: the activation has no such part.
@@ -209,7 +199,7 @@ def power_extraction(
         raise ValueError(f"`beta` must be a nonzero vector of {W0.shape[1:]}, got beta={beta}.")
     q = degree - k
     g = radius * (np.asarray(W0, np.float64) @ direction) / size
-    a = math.factorial(k) * (radius * size) ** q * _hermite(q, g) / _coefficient(net, q)
+    a = math.factorial(k) * (radius * size) ** q * hermite(g, q)[q] / _coefficient(net, q)
     lengths = np.abs(a) ** (1 / k) * len(a) ** (-1 / (2 * k))
     sides = jnp.asarray(np.where(a < 0, -1.0, 1.0), W0.dtype)
     swapped = eqx.tree_at(lambda n: n.weights, net, sides[:, None] * net.weights)
@@ -217,10 +207,11 @@ def power_extraction(
 
 
 def _coefficient(net: ExtractionNet, q: int) -> float:
+    """eta, the q-th Hermite coefficient of the k-th derivative."""
     rule = gaussian_rule()
     with float64():
         values = np.asarray(net.activation.derivative(net.order)(jnp.asarray(rule.nodes)))
-    eta = float(rule.weights @ (values * _hermite(q, rule.nodes)))
+    eta = float(rule.weights @ (values * hermite(rule.nodes, q)[q]))
     if abs(eta) < 1e-10 * math.sqrt(float(rule.weights @ values**2)):
         raise ValueError(
             f"`degree` must be within reach of {net.activation.name}, got "
@@ -228,10 +219,6 @@ def _coefficient(net: ExtractionNet, q: int) -> float:
             "Shift the activation, or take another degree."
         )
     return eta
-
-
-def _hermite(q: int, g: np.ndarray) -> np.ndarray:
-    return hermeval(g, [0.0] * q + [1.0]) / math.sqrt(math.factorial(q))
 
 
 def _checked(sigma: str | Activation, W0: Weights, order: int) -> tuple[Array, Activation]:

@@ -4,14 +4,69 @@
 import math
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Array, Float64
 
-from unlazy.core.checks import check_positive
+from unlazy.core.checks import check_count, check_inputs, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
-from unlazy.papers.bai_lee2020.second_moments import second_moment_norm
 from unlazy.papers.shared.patterns import Inputs, check_network, preactivations
+
+
+@entry
+def second_moment_norm(x: Inputs) -> float:
+    r"""The size of the inputs' second moment, relative to their norm: between $1/\sqrt d$ and 1.
+
+    $$M_{x,\mathrm{op}} = \Big(B_x^{-2} \big\|\tfrac1n X^\top X\big\|_{\mathrm{op}}\Big)^{1/2}$$
+
+    The smaller it is, the fewer samples the quadratic model needs against the NTK. Isotropic inputs
+    have about `isotropic_second_moment_norm`; inputs along one line, or with a mean of the size of
+    their norm, have about 1: centre them first. The paper's value is the mean over samples of what
+    is computed here from one. Where the norms of the rows differ, $B_x$ is the largest, for which
+    the bounds remain true.
+
+    Source: BL-17, arXiv:1910.01619 Theorem 6, which it enters.
+
+    Example:
+        >>> print(second_moment_norm(jnp.eye(4)))  # each direction once
+        0.5
+    """
+    check_inputs(x)
+    with float64():
+        largest, radius = _largest(jnp.asarray(x, jnp.float64))
+        return float(np.sqrt(np.asarray(largest))) / float(radius)
+
+
+@jax.jit
+def _largest(x: Float64[Array, "n d"]) -> tuple[Array, Array]:
+    """The largest eigenvalue of the second moment, and the largest norm, without overflow."""
+    n, d = x.shape
+    radius = jnp.max(jnp.abs(x)) * jnp.max(jnp.linalg.norm(x / jnp.max(jnp.abs(x)), axis=1))
+    unit = x / radius
+    # The smaller of the two Gram matrices; their nonzero eigenvalues are the same.
+    unit = unit if n >= d else unit.T
+    moment = jnp.matmul(unit.T, unit, precision=jax.lax.Precision.HIGHEST)
+    return jnp.linalg.eigvalsh(moment / n)[-1] * radius**2, radius
+
+
+@entry
+def isotropic_second_moment_norm(n: int, d: int) -> float:
+    r"""About the value of `second_moment_norm` for n isotropic inputs of dimension d.
+
+    $$M_{x,\mathrm{op}} \approx \min\Big(\frac{1 + \sqrt{d/n}}{\sqrt d}, 1\Big)$$
+
+    Source: BL-17, arXiv:1910.01619 after Theorem 6 (Bai and Yin's edge of the spectrum).
+
+    Example:
+        >>> print(isotropic_second_moment_norm(400, 100))
+        0.15
+    """
+    check_count(n, "n", most=None)
+    check_count(d, "d", most=None)
+    return min((1 + math.sqrt(d / n)) / math.sqrt(d), 1.0)
 
 
 class QuadraticGap(eqx.Module):
@@ -34,29 +89,20 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
     \mathbb E \max_{r,i} \sigma''(w_{0,r}^\top x_i)^2\Big)^{1/2} + \frac{2}{\sqrt n}
     + 2\, (\text{coupling})$$
 
-    over all movements of 2,4 norm at most $B_w$, for $\sigma(z) = \max(z, 0)^3/6$ and a loss that
-    is 1-Lipschitz and at most 1 at output zero. Where the paper takes expectations over samples,
-    the value on this sample stands for them. The coupling is the mean over the sample of
+    over all movements of 2,4 `norm` at most $B_w$ from a symmetric start with output weights
+    $\pm 1$, for $\sigma(z) = \max(z, 0)^3/6$, inputs of norm at most $B_x$, and a loss that is
+    1-Lipschitz and at most 1 at output zero. Where the paper takes expectations over samples, the
+    value on this sample stands for them. The coupling is the mean over the sample of
 
     $$\delta + \delta^2 + \tfrac14 \mu^4 \|x\|^2 B_w^2 m^{-1/2}, \qquad
     \delta = \tfrac16 \|x\|^3 B_w^3 m^{-1/4}, \qquad \mu = \max_r |w_{0,r}^\top x|$$
 
-    which bounds it for every movement at once; `papers.bai_lee2020.coupling_bound` does for a
-    given one. `rademacher_quadratic` is far sharper than the main term.
+    which bounds it for every movement at once; `coupling_bound` does for a given one.
+    `rademacher_quadratic` is far sharper than the main term.
 
     Source: BL-21 and BL-26, arXiv:1910.01619 Theorem 6 and Lemma 12.
 
-    Args:
-        params0: a symmetric start, with output weights $\pm 1$.
-        x: inputs; $B_x$ is their largest norm.
-        norm: $B_w$.
-
-    Raises:
-        ValueError: shapes do not fit, an entry is not finite, `norm` is not positive, or the start
-            is not symmetric.
-
     Example:
-        >>> import jax.numpy as jnp
         >>> params = TwoLayerParams(W=jnp.ones((2, 2)), a=jnp.array([1.0, -1.0]))
         >>> gap = quadratic_gap(params, jnp.eye(2), norm=1.0)
         >>> print(round(gap.main, 4), round(gap.offset, 4), round(gap.coupling, 4))
@@ -64,22 +110,7 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
     """
     check_positive(norm, "norm")
     check_network(params0.W, x)
-    _check_symmetric_start(params0)
-    (n, d), m = np.shape(x), len(params0.W)
-    Z0 = np.asarray(preactivations(params0.W, x))
-    length = np.linalg.norm(np.asarray(x, np.float64), axis=1)
-    curvature = max(float(Z0.max()), 0.0)  # sigma'' is ReLU
-    main = 16 * float(length.max()) ** 2 * float(norm) ** 2 * second_moment_norm(x)
-    return QuadraticGap(
-        main=main * curvature * math.sqrt(math.log(2 * d * m) / n),
-        offset=2 / math.sqrt(n),
-        coupling=2 * float(np.mean(_coupling(np.abs(Z0).max(axis=1), length, float(norm), m))),
-    )
-
-
-def _check_symmetric_start(params0: TwoLayerParams) -> None:
-    W, a = np.asarray(params0.W), np.asarray(params0.a)
-    half = len(W) // 2
+    W, a, half = np.asarray(params0.W), np.asarray(params0.a), len(params0.W) // 2
     twins = len(W) % 2 == 0 and np.array_equal(W[:half], W[half:])
     if not twins or not np.array_equal(np.abs(a), np.ones_like(a)) or np.any(a[:half] + a[half:]):
         raise ValueError(
@@ -87,12 +118,15 @@ def _check_symmetric_start(params0: TwoLayerParams) -> None:
             "with output weights +1 or -1 of the other sign. nets.TwoLayer makes one with "
             "init='symmetric'."
         )
-
-
-def _coupling(
-    reach: Float64[np.ndarray, " n"], length: Float64[np.ndarray, " n"], w: float, m: int
-) -> Float64[np.ndarray, " n"]:
-    """On the change of the loss at each sample, for every movement of 2,4 norm at most w."""
+    (n, d), m, w = np.shape(x), len(params0.W), float(norm)
+    Z0 = np.asarray(preactivations(params0.W, x))
+    length = np.linalg.norm(np.asarray(x, np.float64), axis=1)
+    curvature = max(float(Z0.max()), 0.0)  # sigma'' is ReLU
+    main = 16 * float(length.max()) ** 2 * w**2 * second_moment_norm(x)
     remainder = length**3 * w**3 * m**-0.25 / 6
-    linear_square = reach**4 * length**2 * w**2 / (4 * math.sqrt(m))
-    return remainder + remainder**2 + linear_square
+    linear_square = np.abs(Z0).max(axis=1) ** 4 * length**2 * w**2 / (4 * math.sqrt(m))
+    return QuadraticGap(
+        main=main * curvature * math.sqrt(math.log(2 * d * m) / n),
+        offset=2 / math.sqrt(n),
+        coupling=2 * float(np.mean(remainder + remainder**2 + linear_square)),
+    )

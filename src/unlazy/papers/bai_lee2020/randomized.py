@@ -2,14 +2,14 @@
 """The landscape of the sign-randomised risk at a point, by antithetic Monte Carlo or exactly."""
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Float64, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_inputs, check_key, check_labels
 from unlazy.core.entries import entry
@@ -17,6 +17,7 @@ from unlazy.core.float64 import float64
 from unlazy.escape.signs import all_signs
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.expansion import coefficients, quadratic_term
 from unlazy.papers.bai_lee2020.landscape import Movement
 
 _LARGEST_EXACT = 20  # neurons whose signs are enumerated
@@ -26,11 +27,10 @@ _BYTES = 2**27  # of pre-activations at once
 class RandomizedLandscape(eqx.Module):
     r"""Risk, directional gradient and mean curvature of $L(W) = E_s \tilde L(s W)$, with errors.
 
-    `excess` is the left side of Theorem 2's inequality less its right side without the
-    $\varepsilon$, $\nabla^2 L[s'W^*, s'W^*] - \langle \nabla L(W), W \rangle
-    + 2 (L(W) - L^Q(W^*))$: what $\varepsilon$ has to be at least. Errors are standard errors of
-    the Monte Carlo, zero when all signs were enumerated; that of the excess knows that the three
-    come from the same draws.
+    `excess` is the least $\varepsilon$ with which Theorem 2's inequality holds,
+    $\nabla^2 L[s'W^*, s'W^*] - \langle \nabla L(W), W \rangle + 2 (L(W) - L^Q(W^*))$. Errors are
+    standard errors of the Monte Carlo, zero when all signs were enumerated; that of the excess
+    accounts for the three coming from the same draws.
     """
 
     risk: float
@@ -42,14 +42,6 @@ class RandomizedLandscape(eqx.Module):
     curvature_error: float
     excess_error: float
     pairs: int  # of antithetic draws
-
-
-class _Problem(NamedTuple):
-    params: TwoLayerParams
-    W: Float[Array, "m d"]
-    W_star: Float[Array, "m d"]
-    x: Float[Array, "n d"]
-    y: Float[Array, " n"]
 
 
 @entry
@@ -67,29 +59,26 @@ def randomized_landscape(
 ) -> RandomizedLandscape:
     r"""The randomised risk around a movement, and how far Theorem 2's inequality is from holding.
 
-    Directions are $s' W^*$; the mean over $s'$ is taken exactly,
+    The directions are $s' W^*$. The mean over $s'$ is exact,
 
     $$E_{s'} \nabla^2 L(W)[s'W^*, s'W^*] = E_s \frac1n \sum_i \Big[ \frac{\ell''}{m} \sum_r
     \sigma'(u_r^\top x_i)^2 (w^*_r{}^\top x_i)^2 + \frac{\ell'}{\sqrt m} \sum_r a_r
     \sigma''(u_r^\top x_i) (w^*_r{}^\top x_i)^2 \Big], \qquad u_r = w_{0,r} + s_r w_r,$$
 
-    and that over $s$ by antithetic pairs $(s, -s)$, in float64.
+    and the mean over $s$ is taken by antithetic pairs $(s, -s)$, in float64.
 
     Source: BL-32, arXiv:1910.01619 Theorem 2.
 
     Args:
         net: the network.
         params: its initialisation.
-        W: movement at which the landscape is looked at.
-        W_star: comparator.
+        W: the movement at which the landscape is evaluated.
+        W_star: the comparator.
         x: inputs.
         y: labels.
-        loss: name or pointwise loss.
-        pairs: antithetic draws; None enumerates all signs, for up to 20 neurons.
-        key: for the draws; not needed when there are none.
-
-    Raises:
-        ValueError: shapes differ, `key` is missing, or there are too many neurons to enumerate.
+        loss: a name for `losses.pointwise`, or a loss.
+        pairs: number of antithetic draws; None enumerates all signs, for up to 20 neurons.
+        key: for the draws.
     """
     check_inputs(x)
     check_labels(y, len(x), single=True)
@@ -109,7 +98,7 @@ def randomized_landscape(
                 f"`{name}` must have shape {params.W.shape}, got {name}.shape={np.shape(value)}."
             )
     with float64():
-        problem = _Problem(params, *map(jnp.asarray, (W, W_star, x, y)))
+        problem = (params, *map(jnp.asarray, (W, W_star, x, y)))
         if pairs is None or key is None:
             # Half of them: the pair of each is its negative.
             signs = jnp.asarray(all_signs(m)[: 2 ** (m - 1)])
@@ -117,22 +106,16 @@ def randomized_landscape(
             signs = jr.rademacher(key, (pairs, m), jnp.float64)
         batch = max(1, min(len(signs), _BYTES // (16 * m * len(x))))
         values, target = _evaluate(net, problem, pointwise(loss), signs, batch)
-        return _summary(np.asarray(values), float(target), exact=pairs is None)
-
-
-def _summary(
-    values: Float64[np.ndarray, "t 3"], target: float, *, exact: bool
-) -> RandomizedLandscape:
-    L, slope, curvature = values.T
-    every = np.stack([L, slope, curvature, curvature - slope + 2 * (L - target)])
+    L, slope, curvature = np.asarray(values).T
+    every = np.stack([L, slope, curvature, curvature - slope + 2 * (L - float(target))])
     means = every.mean(axis=1)
-    errors = 0 * means if exact else every.std(axis=1, ddof=1) / math.sqrt(len(values))
-    return RandomizedLandscape(*map(float, (*means, *errors)), pairs=len(values))
+    errors = 0 * means if pairs is None else every.std(axis=1, ddof=1) / math.sqrt(len(L))
+    return RandomizedLandscape(*map(float, (*means, *errors)), pairs=len(L))
 
 
 @eqx.filter_jit
 def _evaluate(
-    net: TwoLayer, problem: _Problem, loss: PointwiseLoss, signs: Float[Array, "t m"], batch: int
+    net: TwoLayer, problem: Any, loss: PointwiseLoss, signs: Float[Array, "t m"], batch: int
 ) -> tuple[Float[Array, "t 3"], Float[Array, ""]]:
     """Risk, directional gradient and curvature of each pair; the clean risk of the comparator."""
     # Cast in here: outside, every cast would be a program of its own.
@@ -151,5 +134,5 @@ def _evaluate(
         return jnp.mean(jnp.stack([loss(f, y), along, curvature]), axis=1)
 
     values = jax.lax.map(lambda s: (one(s) + one(-s)) / 2, signs, batch_size=batch)
-    clean = (sigma.derivative(2)(Z0) * squares) @ a / 2
+    clean = quadratic_term(coefficients(sigma, params, x, 2), x @ W_star.T)
     return values, jnp.mean(loss(clean, y))

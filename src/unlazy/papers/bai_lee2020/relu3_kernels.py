@@ -38,14 +38,10 @@ def relu3_tangent(
     Source: BL-16, arXiv:1910.01619; general norms are derived.
 
     Args:
-        x1: inputs, one a row, no row zero.
+        x1: one input per row, no row zero.
         x2: other inputs, for the cross kernel; None means `x1`.
         init_scale: $\kappa$, as in `nets.TwoLayer`.
-        dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.
-
-    Raises:
-        ValueError: `x1` or `x2` is not a finite (n, d) array, or has a row of zeros, or
-            `init_scale` is not positive.
+        dtype: "float64" or "float32", to compute in and to return, as in `relu_gram`.
 
     Example:
         >>> print(np.asarray(relu3_tangent(np.eye(2))) * 8)
@@ -65,20 +61,20 @@ def relu3_quadratic(
     init_scale: int | float = 1.0,
     dtype: jax.typing.DTypeLike = "float64",
 ) -> Float[Array, "n1 n2"]:
-    r"""The kernel of the quadratic Taylor term of that network, its matrices set free.
+    r"""The kernel of the quadratic Taylor term of a network, its matrices set free.
 
     $$K_Q(x, x') = (x^\top x')^2\, \tfrac14
     \mathbb E_w[\sigma''(w^\top x)\, \sigma''(w^\top x')]
     = (x^\top x')^2\, \kappa^2 \|x\| \|x'\|\, \frac{\kappa_1(u)}{4}, \qquad
     \kappa_1 = \frac{\sin\theta + u(\pi - \theta)}{2\pi}$$
 
-    In $f_Q = \frac{1}{2\sqrt m} \sum_r a_r \sigma''(w_{0,r}^\top x)\, x^\top A_r x$ the matrices
+    for $\sigma$ and the arguments of `relu3_tangent`. In
+    $f_Q = \frac{1}{2\sqrt m} \sum_r a_r \sigma''(w_{0,r}^\top x)\, x^\top A_r x$ the matrices
     $A_r = w_r w_r^\top$ are replaced by any symmetric ones, penalised by their Frobenius norm: the
     features are those of $f_Q$, the preference for low rank is lost. For rows of norm $B_x$ and
     $\kappa = 1/B_x$ it is the paper's $B_x^4 u^2 \kappa_1/4$.
 
-    Source: BL-16, arXiv:1910.01619; general norms are derived. Arguments and errors are those of
-    `relu3_tangent`.
+    Source: BL-16, arXiv:1910.01619; general norms are derived.
 
     Example:
         >>> print(np.asarray(relu3_quadratic(np.eye(2))) * 8)
@@ -89,13 +85,7 @@ def relu3_quadratic(
     return _matrix(_Quadratic(), x1, x2, lambda norm: float(init_scale) * norm**3, dtype)
 
 
-def _matrix(
-    kernel: AngularKernel,
-    x1: Float[Array | np.ndarray, "n1 d"],
-    x2: Float[Array | np.ndarray, "n2 d"] | None,
-    rows: Callable[[Array], Array],
-    dtype: jax.typing.DTypeLike,
-) -> Float[Array, "n1 n2"]:
+def _matrix(kernel: AngularKernel, x1, x2, rows: Callable[[Array], Array], dtype) -> Array:
     x1, x2, dtype = check_pair(x1, x2, dtype)
     return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
 

@@ -16,7 +16,7 @@ from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.checking import check_owner
 from unlazy.papers.bai_lee2020.quadratic_class import rademacher_quadratic
-from unlazy.papers.shared.confidence import check_delta
+from unlazy.papers.shared.conditions import check_delta
 from unlazy.papers.shared.expansions import movement_terms
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.rademacher import RademacherEstimate

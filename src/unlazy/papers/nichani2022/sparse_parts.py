@@ -14,8 +14,7 @@ from unlazy.data import target
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.nichani2022.sphere_start import check_sphere_start, zonal_coefficients
 from unlazy.papers.shared.patterns import Inputs
-from unlazy.papers.shared.quadratic_fit import QuadraticFit, report
-from unlazy.papers.shared.ridge_readout import checked_direction
+from unlazy.papers.shared.quadratic_fit import QuadraticFit, checked_direction, report
 from unlazy.special import gegenbauer, gegenbauer_power, harmonic_dimension
 
 

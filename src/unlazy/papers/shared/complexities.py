@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.core.checks import check_finite, check_positive
 from unlazy.core.entries import entry
+from unlazy.papers.shared.conditions import check_epsilon
 from unlazy.papers.shared.power_series import PowerSeries
 
 _BELOW = 40.0  # nats: a term this far below the largest no longer matters
@@ -38,7 +39,7 @@ class SeriesComplexity(eqx.Module):
 
 
 def power_of_ten(log10: float) -> float:
-    """The number of that logarithm, infinite beyond the largest float."""
+    """The number of that decimal logarithm, infinite beyond the largest float."""
     return 10.0**log10 if log10 < 308 else math.inf
 
 
@@ -51,7 +52,7 @@ def series_complexity(
     constant: int | float = 2.0,
     exponent: int | float = 1.0,
 ) -> SeriesComplexity:
-    r"""The largest complexities of several functions, each as `function_complexity` has it.
+    r"""The largest of the complexities that `function_complexity` gives for several functions.
 
     The radius is given by its logarithm: where functions are composed, it is a complexity itself.
 
@@ -86,18 +87,12 @@ def log10_c_eps(
     reach = math.log(constant) + log10_radius * math.log(10)
     log_log = math.log(math.log(1 / epsilon))
 
-    def one(function: PowerSeries) -> float:
-        if reach >= math.log(function.radius):
-            return math.inf
+    def factors(i: np.ndarray) -> np.ndarray:
+        spread = (log_log - np.log(np.maximum(i, 1))) / 2
+        return np.logaddexp(_times(i, reach), _times(i, reach + spread))
 
-        def terms(i: np.ndarray) -> np.ndarray:
-            spread = (log_log - np.log(np.maximum(i, 1))) / 2
-            both = np.logaddexp(_times(i, reach), _times(i, reach + spread))
-            return both + function.log_coefficients(i)
-
-        return _log_sum(terms, function, log10_radius) / math.log(10)
-
-    return max(one(function) for function in functions)
+    totals = [_log_sum(factors, f, reach, log10_radius) for f in functions]
+    return max(totals) / math.log(10)
 
 
 def log10_c_s(
@@ -109,33 +104,16 @@ def log10_c_s(
     """The largest C_s of the functions; infinite where a series diverges."""
     reach = log10_radius * math.log(10)
 
-    def one(function: PowerSeries) -> float:
-        if reach >= math.log(function.radius):
-            return math.inf
+    def factors(i: np.ndarray) -> np.ndarray:
+        return exponent * np.log(i + 1) + _times(i, reach)
 
-        def terms(i: np.ndarray) -> np.ndarray:
-            return exponent * np.log(i + 1) + _times(i, reach) + function.log_coefficients(i)
-
-        total = _log_sum(terms, function, log10_radius)
-        return (math.log(constant) + total) / math.log(10)
-
-    return max(one(function) for function in functions)
-
-
-def check_epsilon(epsilon: float | np.number, name: str = "epsilon") -> None:
-    """Raise unless `epsilon` is in (0, 1)."""
-    if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon < 1):
-        raise ValueError(f"`{name}` must be in (0, 1), got {name}={epsilon!r}.")
+    totals = [_log_sum(factors, f, reach, log10_radius) for f in functions]
+    return (math.log(constant) + max(totals)) / math.log(10)
 
 
 def _times(i: np.ndarray, reach: float | np.ndarray) -> np.ndarray:
     """The product with reach, which may be -inf; 0 * inf counts as 0."""
     return np.where(i == 0, 0.0, np.maximum(i, 1) * reach)
-
-
-def _last(function: PowerSeries, log10_radius: float) -> int | None:
-    """The last degree that counts; at radius 0 that is the constant."""
-    return 0 if log10_radius == -math.inf else function.degree
 
 
 def _reason(
@@ -166,14 +144,23 @@ class _UnsettledError(ValueError):
 
 
 def _log_sum(
-    terms: Callable[[np.ndarray], np.ndarray], function: PowerSeries, log10_radius: float
+    factors: Callable[[np.ndarray], np.ndarray],
+    function: PowerSeries,
+    reach: float,
+    log10_radius: float,
 ) -> float:
-    """The logarithm of the sum of exp(terms(i)), i from 0 on; -inf for the zero function."""
-    degree = _last(function, log10_radius)
+    """The logarithm of the sum of |c_i| exp(factors(i)) over the series.
+
+    It is -inf for the zero function, and inf where the series diverges at exp(reach).
+    """
+    if reach >= math.log(function.radius):
+        return math.inf
+    degree = 0 if log10_radius == -math.inf else function.degree  # at radius 0 the constant alone
     end = _MOST if degree is None else degree + 1
     total, largest, below, start, size = -math.inf, -math.inf, 0, 0, 512
     while start < end:
-        t = terms(np.arange(start, min(start + size, end)))
+        i = np.arange(start, min(start + size, end))
+        t = factors(i) + function.log_coefficients(i)
         t = t[t > -math.inf]
         if len(t):
             largest = max(largest, float(np.max(t)))

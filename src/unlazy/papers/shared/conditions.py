@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inequalities that a theorem asks for, and which of them a setting fails."""
+"""The conditions of theorems: inequalities, failure probabilities, accuracies."""
 
 from dataclasses import fields
 
 import equinox as eqx
+import numpy as np
 
 
 class Condition(eqx.Module):
@@ -15,17 +16,17 @@ class Condition(eqx.Module):
 
     @property
     def holds(self) -> bool:
-        """Whether it is met; up to rounding, so that a value put on the boundary counts."""
+        """Whether it is met, up to rounding: a value put on the boundary counts."""
         return self.value <= self.most * (1 + 1e-12)
 
     @property
     def excess(self) -> float:
-        """By what factor the value exceeds what is allowed; at most 1 where the condition holds."""
+        """The value over what is allowed; at most 1 where the condition holds."""
         return self.value / self.most
 
 
 class Prescription(eqx.Module):
-    """What a theorem prescribes, as numbers, and its conditions; `print` shows them as a table."""
+    """The numbers that a theorem prescribes and its conditions; `print` shows them as a table."""
 
     conditions: eqx.AbstractVar[tuple[Condition, ...]]
 
@@ -50,3 +51,18 @@ class Prescription(eqx.Module):
             for c in self.conditions
         ]
         return "\n".join([numbers, *rows])
+
+
+def check_delta(delta: float, name: str = "delta") -> None:
+    """Raise unless `delta` is a probability strictly between 0 and 1."""
+    if not 0 < delta < 1:
+        raise ValueError(
+            f"`{name}` must be a failure probability in (0, 1), got {name}={delta}. "
+            "Use 0.05 for a statement that holds with probability 95%."
+        )
+
+
+def check_epsilon(epsilon: float | np.number, name: str = "epsilon") -> None:
+    """Raise unless `epsilon` is in (0, 1)."""
+    if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon < 1):
+        raise ValueError(f"`{name}` must be in (0, 1), got {name}={epsilon!r}.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data and losses of the learners' own algorithms."""
+"""Training data and mean loss of the learners' own algorithms."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Data = tuple[Float[Array | np.ndarray, "n d"], Float[Array | np.ndarray, "n *c"]
 
 
 def check_learner_data(data: Data, outputs: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
-    """The samples and labels in that dtype; raise unless they fit a network with such outputs."""
+    """The samples and labels in that dtype, checked to fit a network with such outputs."""
     x, y = data
     check_inputs(x, allow_zero_rows=True)
     check_labels(y, np.shape(x)[0])
@@ -30,11 +30,10 @@ def check_learner_data(data: Data, outputs: tuple[int, ...], dtype: Any) -> tupl
 def mean_loss(
     loss: PointwiseLoss, outputs: Float[Array, "n *c"], y: Float[Array, "n *c"]
 ) -> Float[Array, ""]:
-    r"""The mean over samples of the loss of all outputs of each.
+    r"""The mean over samples of the loss of each, summed over its outputs.
 
-    Pseudo-Huber is that of the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, which is 1-Lipschitz
-    in the k outputs together, and so what LG assumes; a sum over outputs would be so with
-    $\sqrt k$ only. Other losses are such sums.
+    Pseudo-Huber is not summed: it is that of the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$,
+    which is 1-Lipschitz in the k outputs together, as LG assumes. A sum has $\sqrt k$.
     """
     check_shapes(outputs, y, of="the network's outputs")
     several = outputs.ndim == 2 and outputs.shape[1] > 1

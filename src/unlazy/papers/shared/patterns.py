@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pre-activations, activation patterns and the Gram matrix they make, for a two-layer ReLU net."""
+"""Pre-activations and activation patterns of a two-layer ReLU network, and their Gram matrix."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ def preactivations(W: Weights, x: Inputs) -> Float64[Array, "n m"]:
 
 
 def pattern(P: Float[Array, "n m"]) -> Bool[Array, "n m"]:
-    """Which neurons are active: `>=`, so that a zero pre-activation counts as active."""
+    """The active neurons; a zero pre-activation counts as active."""
     return P >= 0
 
 
@@ -34,7 +34,7 @@ def pattern_gram(A: Bool[Array, "n m"], x: Inputs) -> Float64[Array, "n n"]:
 
 
 def check_network(W: Weights, x: Inputs, name: str = "params0.W") -> None:
-    """Raise unless `x` is a proper input for neurons `W`."""
+    """Raise unless `x` are finite inputs without zero rows that fit the neurons `W`."""
     check_inputs(x)
     if np.ndim(W) != 2 or np.shape(W)[1] != np.shape(x)[1]:
         raise ValueError(

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one variable through their power series, whose coefficients are kept as logarithms.
+"""Functions of one variable as power series, whose coefficients are kept as logarithms.
 
 Complexities of smooth functions sum thousands of terms of a series, far beyond the degree where
-`c_i` itself underflows; so a series says log|c_i| for any i.
+`c_i` itself underflows; so a series gives log|c_i| for any i.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.scipy.special as jss
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 from scipy.special import gammaln, zeta
 
+from unlazy.activations.base import activation
 from unlazy.core.checks import check_count, check_finite, check_name
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
@@ -28,24 +28,23 @@ Logs = Float64[np.ndarray, " q"]
 class PowerSeries(eqx.Module):
     r"""A function with its power series around 0, $\phi(z) = \sum_i c_i (s z)^i$.
 
-    Made by `taylor_series`. Callable on arrays; hashable. The argument is scaled by `scale`, the
-    $s$ above; `radius` is where the series stops to converge.
+    Made by `taylor_series` and `log_series`. Callable on arrays; hashable.
     """
 
     name: str = eqx.field(static=True)
     coefficients: tuple[float, ...] = eqx.field(static=True, default=())  # of a polynomial
-    scale: float = eqx.field(static=True, default=1.0)
+    scale: float = eqx.field(static=True, default=1.0)  # s
     logs: Callable[[np.ndarray], np.ndarray] | None = eqx.field(static=True, default=None)
     own_radius: float = eqx.field(static=True, default=math.inf)  # before scaling
 
     @property
     def degree(self) -> int | None:
-        """Of a polynomial; None for an infinite series."""
+        """The degree of a polynomial; None for an infinite series."""
         return len(self.coefficients) - 1 if self.name == "polynomial" else None
 
     @property
     def radius(self) -> float:
-        """The radius of convergence, around 0."""
+        """The radius of convergence."""
         return self.own_radius / abs(self.scale)
 
     @entry
@@ -131,7 +130,7 @@ class PowerSeries(eqx.Module):
 
     @entry
     def __call__(self, z: Float[Array | np.ndarray, "*shape"]) -> Any:
-        """Evaluate, in the dtype of `z`: NumPy arrays give NumPy values, JAX arrays JAX values."""
+        """The values in the dtype of `z`: NumPy arrays give NumPy values, JAX arrays JAX values."""
         if self.logs is not None:
             raise ValueError("`z` cannot be evaluated: this series is given by logarithms alone.")
         if not isinstance(z, jax.Array):
@@ -141,7 +140,7 @@ class PowerSeries(eqx.Module):
                 return np.asarray(self(jnp.asarray(z)))
         z = z * self.scale if self.scale != 1 else z
         if self.name != "polynomial":
-            return _FAMILIES[self.name].value(z)
+            return activation(self.name)(z)
         value = jnp.full_like(z, self.coefficients[-1])
         for c in self.coefficients[-2::-1]:
             value = value * z + c
@@ -168,9 +167,7 @@ def taylor_series(
         scale: s, any number but zero.
 
     Raises:
-        UnknownNameError: no function has that name; the nearest is suggested.
         TypeError: `function` is a function: its coefficients are not known.
-        ValueError: coefficients are empty or not finite, or `scale` is zero.
 
     Example:
         >>> print(taylor_series("sin", scale=2).taylor(5))
@@ -209,11 +206,11 @@ def log_series(
     scale: int | float = 1.0,
     radius: int | float = math.inf,
 ) -> PowerSeries:
-    r"""An infinite power series given by the logarithms of its coefficients.
+    r"""An infinite power series, given by the logarithms of its coefficients.
 
     $$\phi(z) = \sum_{i \ge 0} \pm e^{\ell_i} (s z)^i$$
 
-    It has no signs, which complexities do not need, so that it cannot be evaluated.
+    Complexities need no signs; without them the series cannot be evaluated.
 
     Source: LG-5, arXiv:1811.04918.
 
@@ -221,9 +218,6 @@ def log_series(
         log_coefficients: from an array of degrees i to $\ell_i = \log|c_i|$, -inf for a zero.
         scale: s, any number but zero.
         radius: of convergence, before scaling.
-
-    Raises:
-        ValueError: `scale` is zero.
 
     Example:
         >>> series = log_series(lambda i: -gammaln(i + 1.0))
@@ -234,10 +228,9 @@ def log_series(
     return made if scale == 1 else made.scaled(scale)
 
 
-class _Family(eqx.Module):
-    """The coefficients of a named function."""
+class _Family(NamedTuple):
+    """The coefficients of a named function, from arrays of degrees."""
 
-    value: Callable[[Array], Array]
     log_abs: Callable[[np.ndarray], np.ndarray]
     sign: Callable[[np.ndarray], np.ndarray]
     radius: float = math.inf
@@ -250,23 +243,19 @@ def _only(keep: np.ndarray, logs: np.ndarray) -> np.ndarray:
 def _log_tanh(i: np.ndarray) -> np.ndarray:
     # |B_2n| / (2n)! = 2 zeta(2n) / (2 pi)^2n, i = 2n - 1: no Bernoulli number overflows.
     n2 = np.where(i % 2 == 1, i + 1, 2).astype(np.float64)
-    logs = n2 * math.log(2) + _log_minus_one(n2) + np.log(2 * zeta(n2))
+    log_minus_one = n2 * math.log(2) + np.log1p(-(2.0**-n2))  # log(2^2n - 1)
+    logs = n2 * math.log(2) + log_minus_one + np.log(2 * zeta(n2))
     return _only(i % 2 == 1, logs - n2 * math.log(2 * math.pi))
 
 
-def _log_minus_one(n: np.ndarray) -> np.ndarray:
-    """log(2^n - 1)."""
-    return n * math.log(2) + np.log1p(-(2.0**-n))
-
-
 def _log_sigmoid(i: np.ndarray) -> np.ndarray:
-    # The function is a half more than half of tanh(z/2).
+    # The sigmoid is 1/2 plus half of tanh(z/2).
     half = _log_tanh(i) - (i + 1) * math.log(2)
     return np.where(i == 0, -math.log(2), half)
 
 
 def _log_softplus(i: np.ndarray) -> np.ndarray:
-    # the integral of the sigmoid, from log 2 on
+    # log 2 plus the integral of the sigmoid
     logs = _log_sigmoid(np.maximum(i - 1, 0)) - np.log(np.maximum(i, 1))
     return np.where(i == 0, math.log(math.log(2)), logs)
 
@@ -284,12 +273,8 @@ def _log_gelu(i: np.ndarray) -> np.ndarray:
 
 
 def _alternating(start: int) -> Callable[[np.ndarray], np.ndarray]:
-    """+, -, +, ... over every second degree from `start` on; plus before it."""
+    """The signs +, -, +, ... over every second degree from `start` on, and + before it."""
     return lambda i: np.where((np.maximum(i - start, 0) // 2) % 2 == 0, 1.0, -1.0)
-
-
-def _erf_gelu(z: Array) -> Array:
-    return z * (1 + jss.erf(z / math.sqrt(2))) / 2
 
 
 def _log_factorial(i: np.ndarray) -> np.ndarray:
@@ -298,14 +283,12 @@ def _log_factorial(i: np.ndarray) -> np.ndarray:
 
 _POLYNOMIALS = {"identity": (0.0, 1.0), "quadratic": (0.0, 0.0, 0.5)}
 _FAMILIES: dict[str, _Family] = {
-    "exp": _Family(jnp.exp, _log_factorial, np.ones_like),
-    "sin": _Family(jnp.sin, lambda i: _only(i % 2 == 1, _log_factorial(i)), _alternating(1)),
-    "cos": _Family(jnp.cos, lambda i: _only(i % 2 == 0, _log_factorial(i)), _alternating(0)),
-    "tanh": _Family(jnp.tanh, _log_tanh, _alternating(1), math.pi / 2),
-    "sigmoid": _Family(jax.nn.sigmoid, _log_sigmoid, _alternating(1), math.pi),
-    "softplus": _Family(
-        lambda z: jnp.logaddexp(z, jnp.zeros_like(z)), _log_softplus, _alternating(2), math.pi
-    ),
-    "erf": _Family(jss.erf, _log_erf, _alternating(1)),
-    "gelu": _Family(_erf_gelu, _log_gelu, _alternating(2)),
+    "exp": _Family(_log_factorial, np.ones_like),
+    "sin": _Family(lambda i: _only(i % 2 == 1, _log_factorial(i)), _alternating(1)),
+    "cos": _Family(lambda i: _only(i % 2 == 0, _log_factorial(i)), _alternating(0)),
+    "tanh": _Family(_log_tanh, _alternating(1), math.pi / 2),
+    "sigmoid": _Family(_log_sigmoid, _alternating(1), math.pi),
+    "softplus": _Family(_log_softplus, _alternating(2), math.pi),
+    "erf": _Family(_log_erf, _alternating(1)),
+    "gelu": _Family(_log_gelu, _alternating(2)),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a movement built by hand achieves: its quadratic term against the target, and its norm."""
+"""A movement built by hand: its norm, and its quadratic term against the target."""
 
 import math
 
@@ -7,11 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float64
+from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_finite, check_inputs
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.expansion import coefficients, linear_term
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.start_scales import check_start_scale, squares
 
@@ -27,11 +28,11 @@ class QuadraticFit(eqx.Module):
 
     dW: Float64[Array, "m d"]
     norm_2_4: float  # ||dW||_{2,4}
-    norm_limit: float  # what it tends to with the width
-    norm_bound: float  # the paper's, or, where it gives none, the limit
+    norm_limit: float  # the limit of norm_2_4 as the width grows
+    norm_bound: float  # the paper's bound on it, or, where it gives none, the limit
     max_error: float  # of f_Q at the points given
     rms_error: float
-    outputs: Float64[np.ndarray, " n"]  # f_Q there
+    outputs: Float64[np.ndarray, " n"]  # f_Q at the points
 
     @property
     def holds(self) -> bool:
@@ -56,7 +57,7 @@ def report(
     if x is None:
         return QuadraticFit(movement, norm, limit, bound, math.nan, math.nan, np.zeros(0))
     rows = np.asarray(x, np.float64)
-    outputs = quadratic_term(net, params0, dW, rows)
+    outputs = _outputs(net, params0, dW, rows)
     error = outputs - target(rows)
     return QuadraticFit(
         *(movement, norm, limit, bound),
@@ -66,21 +67,26 @@ def report(
     )
 
 
-def quadratic_term(
-    net: TwoLayer,
-    params0: TwoLayerParams,
-    dW: Float64[np.ndarray, "m d"],
-    x: Float64[np.ndarray, "n d"],
-) -> Float64[np.ndarray, " n"]:
-    r"""$f^Q$ in float64, samples in blocks; twins are subtracted first, where they cancel."""
+def _outputs(net: TwoLayer, params0: TwoLayerParams, dW, x) -> Float64[np.ndarray, " n"]:
+    """f_Q in float64, samples in blocks."""
     block = max(1, _ENTRIES // net.width)
     with float64():
-        arrays = [jnp.asarray(v, jnp.float64) for v in (params0.W, params0.a, dW)]
+        W0, W = (jnp.asarray(v, jnp.float64) for v in (params0.W, dW))
         parts = [
-            np.asarray(_quadratic(net, *arrays, jnp.asarray(x[k : k + block])))
+            np.asarray(_quadratic(net, W0, W, jnp.asarray(x[k : k + block])))
             for k in range(0, len(x), block)
         ]
     return np.concatenate(parts)
+
+
+@jax.jit
+def _quadratic(net: TwoLayer, W0, W, x) -> Float64[Array, " n"]:
+    half = net.width // 2
+    squares = jnp.matmul(x, W.T, precision=jax.lax.Precision.HIGHEST) ** 2
+    first = TwoLayerParams(W=W0[:half], a=jnp.ones(half, W0.dtype))
+    T = coefficients(net.activation, first, x, 2)
+    # f_Q is linear in the squares; those of twins are subtracted first, where they cancel.
+    return linear_term(T, squares[:, :half] - squares[:, half:], width=net.width) / 2
 
 
 def check_start(net: TwoLayer, params0: TwoLayerParams, x: Inputs | None) -> float:
@@ -138,13 +144,15 @@ def check_norms(x: Inputs, d: int, radius: float, formula: str) -> None:
         )
 
 
-@jax.jit
-def _quadratic(net: TwoLayer, W0, a, dW, x) -> Float64[Array, " n"]:
-    def product(W):
-        return jnp.matmul(x, W.T, precision=jax.lax.Precision.HIGHEST)
-
-    half = net.width // 2
-    squares = a[None, :] * product(dW) ** 2
-    pairs = squares[:, :half] + squares[:, half:]
-    second = net.activation.derivative(2)(product(W0[:half]))
-    return jnp.sum(second * pairs, axis=1) / (2 * math.sqrt(net.width))
+def checked_direction(
+    beta: Float[Array | np.ndarray, " d"], d: int, name: str = "beta"
+) -> Float64[np.ndarray, " d"]:
+    """Raise unless `beta` is a direction among d inputs."""
+    check_finite(beta, name)
+    direction = np.asarray(beta, np.float64)
+    if direction.shape != (d,) or not direction.any():
+        raise ValueError(
+            f"`{name}` must be a nonzero vector of shape ({d},), got {name}.shape={direction.shape}"
+            f"{' with zeros only' if direction.shape == (d,) else ''}."
+        )
+    return direction

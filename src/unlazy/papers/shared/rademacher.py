@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rademacher complexity of the networks near their start: the linearised class, and Lemma 5.4."""
+"""Rademacher complexity of networks near their start: the linearised class, and Lemma 5.4."""
 
 import math
 from typing import Literal
@@ -21,7 +21,7 @@ from unlazy.core.checks import (
 )
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.papers.shared.confidence import check_delta
+from unlazy.papers.shared.conditions import check_delta
 
 _AT_ONCE = 256  # sign vectors in one product
 
@@ -46,19 +46,11 @@ def rademacher_linear(
     $$\mathcal R_S = \frac Bn \mathbb E_\varepsilon \|Z(0)^\top \varepsilon\|_2
     = \frac Bn \mathbb E_\varepsilon \sqrt{\varepsilon^\top H \varepsilon}$$
 
-    the exact value up to the sampling of the signs. `rademacher_linear_bound` lies above it, by
-    Jensen's inequality.
+    exact up to the sampling of the signs, for the Gram matrix H of the tangent features at the
+    start, or its limit, and `distance` B, the largest $\|W - W(0)\|_F$. `rademacher_linear_bound`
+    lies above it, by Jensen's inequality.
 
     Source: AR-15a and AR-36, arXiv:1901.08584 proof of Lemma 5.4.
-
-    Args:
-        H: Gram matrix of the tangent features; that at the start, H(0), or its limit.
-        distance: $B$, the largest $\|W - W(0)\|_F$.
-        draws: sign vectors to average over; the error falls like their square root.
-        key: for the signs.
-
-    Raises:
-        ValueError: `H` is not a finite symmetric matrix, or a number is not positive.
 
     Example:
         >>> estimate = rademacher_linear(jnp.eye(4) / 2, distance=1.0, key=jr.key(0))
@@ -82,17 +74,13 @@ def rademacher_linear(
 
 @entry
 def rademacher_linear_bound(H: Float[Array | np.ndarray, "n n"], *, distance: int | float) -> float:
-    r"""Jensen's bound on `rademacher_linear`: no sampling, and little above it.
+    r"""Jensen's bound on `rademacher_linear`, which needs no sampling and is little above it.
 
     $$\mathcal R_S \le \frac Bn \sqrt{\operatorname{tr} H} = \frac Bn \|Z(0)\|_F$$
 
     For H-infinity on unit-norm inputs it is $B / \sqrt{2n}$.
 
     Source: AR-15a, arXiv:1901.08584 proof of Lemma 5.4.
-
-    Args:
-        H: Gram matrix of the tangent features.
-        distance: $B$, the largest $\|W - W(0)\|_F$.
 
     Example:
         >>> print(rademacher_linear_bound(jnp.eye(8) / 2, distance=3.0))
@@ -117,29 +105,19 @@ def rademacher_probable(
     delta: float,
     constant: Literal["paper", "proof", "exact"] = "paper",
 ) -> float:
-    r"""Lemma 5.4: a bound that knows only the sizes, with probability 1 - delta over the start.
+    r"""Lemma 5.4: a bound by the sizes alone, with probability 1 - delta over the start.
 
     $$\mathcal R_S \le \frac{B}{\sqrt{2n}}
     \Big(1 + \Big(\frac{2\log\frac2\delta}{m}\Big)^{1/4}\Big)
     + \frac{2 R^2 \sqrt m}{\kappa} + R\sqrt{2 \log\tfrac2\delta}$$
 
-    for all $B$ at once, for Gaussian $w_r(0)$ of scale $\kappa$ and inputs of unit norm.
+    for all movements of at most $B$, the `distance`, with at most $R$ per neuron, the
+    `neuron_distance`; for Gaussian $w_r(0)$ of scale $\kappa$, the `init_scale`, and inputs of unit
+    norm. The `constant` of the middle term is the 2 above ("paper"), the $2\sqrt{2/\pi} = 1.596$
+    that the proof gives ("proof"), or "exact", which replaces $\sqrt{2/\pi} R/\kappa$ by the
+    probability $\operatorname{erf}(R/(\kappa\sqrt2))$ that it bounds, and which never exceeds 1.
 
     Source: AR-15d, arXiv:1901.08584 Lemma 5.4.
-
-    Args:
-        n: number of samples.
-        m: number of neurons.
-        distance: $B$.
-        neuron_distance: $R$.
-        init_scale: $\kappa$.
-        delta: failure probability.
-        constant: of the middle term: "paper" is the 2 above, "proof" the $2\sqrt{2/\pi} = 1.596$
-            that the proof gives, "exact" replaces $\sqrt{2/\pi} R/\kappa$ by the probability
-            $\operatorname{erf}(R/(\kappa\sqrt2))$ that it bounds, which never exceeds 1.
-
-    Raises:
-        ValueError: a number is not positive, or `delta` not in (0, 1).
 
     Example:
         >>> sizes = dict(distance=1.0, neuron_distance=0.1, init_scale=1.0, delta=0.1)
@@ -149,8 +127,8 @@ def rademacher_probable(
     """
     check_count(n, "n", most=None)
     check_count(m, "m", most=None)
-    for name, value in [("distance", distance), ("neuron_distance", neuron_distance)]:
-        check_positive(value, name)
+    check_positive(distance, "distance")
+    check_positive(neuron_distance, "neuron_distance")
     check_positive(init_scale, "init_scale")
     check_delta(delta)
     check_name(constant, ["paper", "proof", "exact"], "constant")
@@ -171,7 +149,7 @@ def _forms(H: Float[Array, "n n"], signs) -> Float[Array, " s"]:
 
 
 def estimate(values: np.ndarray) -> RademacherEstimate:
-    """The mean of `values`, one a sign vector, and its standard error."""
+    """The mean of `values`, one per sign vector, and its standard error."""
     return RademacherEstimate(
         float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
     )

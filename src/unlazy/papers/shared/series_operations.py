@@ -16,16 +16,11 @@ from unlazy.papers.shared.power_series import PowerSeries, taylor_series
 
 @entry
 def series_product(first: PowerSeries, second: PowerSeries, degree: int) -> PowerSeries:
-    r"""The Taylor polynomial of a product.
+    r"""The Taylor polynomial of a product of two series.
 
     $$c_i = \sum_{j \le i} a_j\, b_{i-j}, \qquad i \le \text{degree}$$
 
     Source: LG-25, arXiv:1811.04918.
-
-    Args:
-        first: one factor.
-        second: the other.
-        degree: of the polynomial.
 
     Example:
         >>> sine = taylor_series("sin")
@@ -43,18 +38,10 @@ def series_composition(outer: PowerSeries, inner: PowerSeries, degree: int) -> P
 
     $$\phi(\psi(z)) = \sum_{i} \frac{\phi^{(i)}(\psi(0))}{i!}\, (\psi(z) - \psi(0))^i$$
 
-    An outer polynomial is exact; an infinite outer series must converge at $\psi(0)$, and is cut
-    where its terms there are below 1e-17.
+    with $\phi$ the outer and $\psi$ the inner series. An outer polynomial is exact; an infinite
+    outer series must converge at $\psi(0)$, and is cut where its terms there are below 1e-17.
 
     Source: LG-25, arXiv:1811.04918.
-
-    Args:
-        outer: $\phi$.
-        inner: $\psi$.
-        degree: of the polynomial.
-
-    Raises:
-        ValueError: the outer series diverges at $\psi(0)$.
 
     Example:
         >>> print(series_composition(taylor_series("exp"), taylor_series("sin"), 4).taylor(4))
@@ -77,7 +64,7 @@ def series_composition(outer: PowerSeries, inner: PowerSeries, degree: int) -> P
 
 
 class ChebyshevSeries(eqx.Module):
-    """A polynomial fitted on [-radius, radius], and how far from the function it is there."""
+    """A polynomial fitted to a function on [-radius, radius], and its error there."""
 
     chebyshev: Float64[np.ndarray, " q"]  # in Chebyshev polynomials of z/radius: for evaluation
     series: PowerSeries  # the same in powers of z: for complexities
@@ -86,7 +73,7 @@ class ChebyshevSeries(eqx.Module):
 
     @entry
     def __call__(self, z: Float64[np.ndarray, "*shape"]) -> Float64[np.ndarray, "*shape"]:
-        """Evaluate the polynomial stably, where its powers would cancel."""
+        """The polynomial at `z`, evaluated stably where its powers would cancel."""
         return chebyshev.chebval(np.asarray(z, np.float64) / self.radius, self.chebyshev)
 
 
@@ -108,9 +95,6 @@ def chebyshev_series(
         degree: D. The powers of z grow like $(1 + \sqrt 2)^D$, and cancel: beyond a degree of 40
             the `series` is for complexities only, and to evaluate use the result itself.
         radius: R.
-
-    Raises:
-        ValueError: `degree` is not from 0 to 100, or the function is not finite on the interval.
 
     Example:
         >>> fit = chebyshev_series(lambda z: np.tanh(8 * z), 41)

@@ -12,12 +12,10 @@ from unlazy.core.float64 import float64
 
 @contextlib.contextmanager
 def reproducible(*, x64: bool = False) -> Iterator[None]:
-    """Whatever the user has set: the same cell, the same samples and starts, in float32 or float64.
+    """Give a cell the same samples and starts whatever the user has set, in float32 or float64.
 
     Under x64 they are drawn from 64 bits per number, as the stored cells of these figures were.
-
-    Left to the user is the precision of products, which on a GPU changes a training by its
-    rounding, as tuning them does.
+    The precision of products is left to the user; on a GPU it changes a training by its rounding.
     """
     with contextlib.ExitStack() as settings:
         settings.enter_context(float64(x64))

@@ -13,7 +13,7 @@ from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 
 
 class SignPattern(eqx.Module):
-    """The active neurons of every hidden layer, from the first on, for each input."""
+    """The active neurons at each input, for every hidden layer from the first on."""
 
     layers: tuple[Bool[Array, "n _"], ...]
 
@@ -28,9 +28,9 @@ def sign_pattern(
 
     $$D_w = 1[W x + b_1 \ge 0], \qquad D_v = 1[V D_w (W x + b_1) + b_2 \ge 0]$$
 
-    for the second layer of a `ThreeLayer`; that of a `ResNet3` has its own inputs to look at, $V A$
-    in the place of V in the bottleneck form. A neuron at exactly 0 is active, in keeping with
-    $\sigma'(0) = 1$.
+    with $D_v$ for the second layer of a `ThreeLayer`; in a `ResNet3` that layer also reads the
+    input, and has $V A$ in the place of V in the bottleneck form. A neuron at exactly 0 is active,
+    in keeping with $\sigma'(0) = 1$.
 
     Source: LG-7 and LG-8, arXiv:1811.04918 sections 6 and B; RN-26, arXiv:1905.10337.
 
@@ -56,12 +56,9 @@ def sign_pattern(
 
 @entry
 def sign_changes(first: SignPattern, second: SignPattern) -> tuple[Int[np.ndarray, " n"], ...]:
-    """How many neurons of each hidden layer are active in one pattern only, for each input.
+    """The number of neurons that are active in one pattern only, for each hidden layer and input.
 
     Source: LG-16, arXiv:1811.04918 section 6.
-
-    Raises:
-        ValueError: the patterns are not of one network and one set of inputs.
 
     Example:
         >>> import jax.numpy as jnp
@@ -76,7 +73,7 @@ def sign_changes(first: SignPattern, second: SignPattern) -> tuple[Int[np.ndarra
 def flipped_fractions(
     first: SignPattern, second: SignPattern
 ) -> tuple[Float64[np.ndarray, " n"], ...]:
-    """The fraction of each hidden layer that `sign_changes` counts, for each input.
+    """The fraction of neurons that `sign_changes` counts, for each hidden layer and input.
 
     Source: LG-16, arXiv:1811.04918 section 6.
 
@@ -90,7 +87,7 @@ def flipped_fractions(
 
 
 def check_relu(net: BiasedTwoLayer | ThreeLayer | ResNet3) -> None:
-    """Raise unless the signs decide everything: the activation is ReLU."""
+    """Raise unless the activation is ReLU, whose derivative is the sign pattern."""
     if net.activation.name != "relu" or net.activation.shift != 0:
         raise ValueError(
             "`net` must have the activation relu, whose derivative is a sign pattern, "

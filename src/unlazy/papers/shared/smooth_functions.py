@@ -31,12 +31,7 @@ _KINKED = ("relu", "relu3")  # activations without a power series around 0
 
 
 def as_series(function: Function, name: str = "function") -> PowerSeries:
-    """The power series of a name, an activation or coefficients; `name` is what errors call it.
-
-    Raises:
-        TypeError: a function without known coefficients.
-        ValueError: the activation has a kink or a shift, so that its series is not in closed form.
-    """
+    """The power series of a name, an activation or coefficients; `name` is what errors call it."""
     if isinstance(function, ChebyshevSeries):
         return function.series
     if isinstance(function, str) and function in _KINKED:
@@ -56,7 +51,7 @@ def as_series(function: Function, name: str = "function") -> PowerSeries:
 
 
 def as_functions(functions: Sequence[Function], name: str) -> tuple[PowerSeries, ...]:
-    """The power series of a list of functions, one at least; `name` is what errors call it."""
+    """The power series of each of a list of functions; `name` is what errors call it."""
     if isinstance(functions, str | Activation | PowerSeries | ChebyshevSeries):
         shown = repr(functions) if isinstance(functions, str) else type(functions).__name__
         raise TypeError(
@@ -69,7 +64,7 @@ def as_functions(functions: Sequence[Function], name: str) -> tuple[PowerSeries,
 
 
 def _check_one_variable(function: Any, name: str) -> None:
-    """Raise for a target or a concept, which has its complexity by itself."""
+    """Raise for a target or a concept, which has a complexity of its own."""
     ask = "complexity()" if callable(getattr(function, "complexity", None)) else None
     if isinstance(function, ComposedProduct):
         ask = "product_concept(...).complexity()"
@@ -83,7 +78,7 @@ def _check_one_variable(function: Any, name: str) -> None:
 
 
 def unit_rows(w: Float[Array | np.ndarray, "q d"], name: str) -> Float[np.ndarray, "q d"]:
-    """The rows as float64, checked to be of unit norm to the precision of float32."""
+    """The rows in float64, checked to have unit norm to the precision of float32."""
     w = np.asarray(w, np.float64)
     if w.ndim != 2 or 0 in w.shape:
         raise ValueError(f"`{name}` must be a matrix of row vectors, got {name}.shape={w.shape}.")
@@ -111,7 +106,7 @@ def checked_products(
     w1: Float[Array | np.ndarray, "p d"],
     w2: Float[Array | np.ndarray, "p d"],
 ) -> Products:
-    """The terms of a concept, checked to be as many functions as directions, of unit norm."""
+    """The terms of a concept, checked to have one function per pair of unit directions."""
     terms = Products(as_functions(functions, "functions"), unit_rows(w1, "w1"), unit_rows(w2, "w2"))
     if len(terms.functions) != len(terms.w1) or terms.w1.shape != terms.w2.shape:
         raise ValueError(
@@ -122,7 +117,7 @@ def checked_products(
 
 
 def small_factors(a: Float[Array | np.ndarray, "*c q"], terms: int) -> Float[np.ndarray, "*c q"]:
-    """The factors as float64, checked to be at most 1 in size, one a term."""
+    """The factors in float64, checked to be at most 1 in size, one per term."""
     a = np.asarray(a, np.float64)
     if a.ndim not in (1, 2) or a.shape[-1] != terms:
         raise ValueError(
@@ -139,7 +134,7 @@ def small_factors(a: Float[Array | np.ndarray, "*c q"], terms: int) -> Float[np.
 
 
 def on_rows(function: Callable[[Array], Array], x: Inputs, inputs: int) -> Outputs:
-    """Evaluate at the rows: NumPy rows give NumPy values, JAX rows JAX values, in their dtype."""
+    """The function at the rows: NumPy rows give NumPy values, JAX rows JAX values."""
     x = as_array(x)
     if x.ndim != 2 or x.shape[1] != inputs:
         raise ValueError(f"`x` must have shape (n, {inputs}), got x.shape={x.shape}.")
@@ -150,12 +145,12 @@ def on_rows(function: Callable[[Array], Array], x: Inputs, inputs: int) -> Outpu
 
 
 def forms(x: Array, w: Float[np.ndarray, "q d"]) -> Array:
-    """The inner products of rows."""
+    """The inner products of the rows of `x` with those of `w`."""
     return jnp.matmul(x, jnp.asarray(w, x.dtype).T, precision=jax.lax.Precision.HIGHEST)
 
 
 def columns(functions: Sequence[PowerSeries], z: Array) -> Array:
-    """The j-th function of the j-th column; equal functions at once, of which there may be many."""
+    """The j-th function of the j-th column; equal functions are evaluated together."""
     places: dict[tuple, list[int]] = {}
     for j, f in enumerate(functions):
         places.setdefault((f.name, f.coefficients, f.scale, f.logs, f.own_radius), []).append(j)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the weights of a start have the scale that a construction divides by."""
+"""Checks that the weights of a start have the scale that a construction divides by."""
 
 import math
 from typing import NamedTuple
@@ -12,28 +12,28 @@ _FALSE_ALARM = 1e-9  # probability with which Gaussian weights of the right scal
 
 
 class Squares(NamedTuple):
-    """The sum of the squares of some weights and their number: all that a scale is judged by."""
+    """The number of some weights and the sum of their squares, which decide on their scale."""
 
     total: float
     number: int
 
     @property
     def root_mean(self) -> float:
-        """The scale that the weights seem to have."""
+        """The estimated scale of the weights."""
         return math.sqrt(self.total / self.number)
 
     def fit(self, scale: float) -> bool:
         r"""Whether Gaussian weights of that standard deviation could have this sum.
 
-        $\sum_i v_i^2/s^2$ is chi-squared with as many degrees of freedom as there are weights; the
-        answer is no for weights of that scale with probability 1e-9.
+        $\sum_i v_i^2/s^2$ is chi-squared with one degree of freedom per weight. Weights of that
+        scale are refused with probability 1e-9.
         """
         ratio = self.total / float(scale) ** 2
         return bool(2 * min(chdtr(self.number, ratio), chdtrc(self.number, ratio)) >= _FALSE_ALARM)
 
 
 def squares(*arrays: Float[Array | np.ndarray, "..."]) -> Squares:
-    """Those of all arrays together, in float64."""
+    """The number of entries of all arrays and the sum of their squares, in float64."""
     wide = [np.asarray(array, np.float64) for array in arrays]
     return Squares(float(sum(np.sum(part**2) for part in wide)), sum(part.size for part in wide))
 
@@ -41,15 +41,9 @@ def squares(*arrays: Float[Array | np.ndarray, "..."]) -> Squares:
 def check_given_scale(
     weights: Squares, scale: float, argument: str, *, of: str, advice: str, root: int = 1
 ) -> None:
-    r"""Raise unless a scale given by hand, divided by $\sqrt{\text{root}}$, is that of weights.
+    r"""Raise unless the weights have the scale that the caller's `argument` gives.
 
-    Args:
-        weights: those that were drawn with it.
-        scale: the number given.
-        argument: its name.
-        of: what the weights are, in words.
-        advice: one sentence on what to do.
-        root: the network divides the scale by the root of this number.
+    The network divides it by $\sqrt{\text{root}}$. `of` says what the weights are, in words.
     """
     if not weights.fit(scale / math.sqrt(root)):
         raise ValueError(
@@ -61,7 +55,7 @@ def check_given_scale(
 def check_start_scale(
     weights: Squares, scale: float, name: str, *, formula: str, advice: str
 ) -> None:
-    """Raise unless the weights of a start have the standard deviation that is built upon."""
+    """Raise unless the weights of a start have the standard deviation of the `formula`."""
     if not weights.fit(scale):
         raise ValueError(
             f"`{name}` must have entries of standard deviation {formula} = {scale:.6g}, got a root "

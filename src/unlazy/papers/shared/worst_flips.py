@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The most sign changes that a perturbation of given size can cause, computed exactly."""
+"""The worst sign changes that a perturbation of given size can cause, computed exactly."""
 
 import math
 from typing import NamedTuple
@@ -16,21 +16,16 @@ _ROUNDING = 1e-12  # relative, of a sum of costs, so that a budget that is met e
 
 @entry
 def worst_case_flips(z: Vector, budget: int | float, *, p: int | float = 2) -> int:
-    r"""The most neurons whose sign a perturbation of bounded norm can change.
+    r"""The largest number of neurons whose sign a perturbation of bounded norm can change.
 
     $$\max \big\{ s : \textstyle\sum_{i \le s} |z|_{(i)}^p \le B^p \big\}$$
 
-    where $|z|_{(1)} \le |z|_{(2)} \le \dots$ are the pre-activations of one input in order of size
-    and $\|g'\|_p \le B$ the perturbation of them. A movement of `W` with $\|W'\|_{2,4} \le B$ is
-    p = 4 at a unit input, a movement of `V` with $\|V'\|_F \le B$ is p = 2 at a unit hidden vector.
-    A sum above $B^p$ by less than 1e-12 of it counts as equal.
+    where $|z|_{(1)} \le |z|_{(2)} \le \dots$ are the pre-activations of one layer at one input, in
+    order of size, and $\|g'\|_p \le B$ is the perturbation of them, p from 1 to inf. A movement of
+    `W` with $\|W'\|_{2,4} \le B$ is p = 4 at a unit input, and one of `V` with $\|V'\|_F \le B$ is
+    p = 2 at a unit hidden vector. A sum above $B^p$ by less than 1e-12 of it counts as equal.
 
     Source: LG-30 (iv), arXiv:1811.04918 Lemma 6.5; RN-36, arXiv:1905.10337.
-
-    Args:
-        z: the pre-activations of one layer at one input.
-        budget: $B$, not negative.
-        p: at least 1; inf bounds every entry alike.
 
     Example:
         >>> worst_case_flips(np.array([3.0, -1.0, 2.0]), 2.3)
@@ -42,13 +37,12 @@ def worst_case_flips(z: Vector, budget: int | float, *, p: int | float = 2) -> i
     if budget == 0:
         return int(np.sum(sizes == 0))
     with np.errstate(over="ignore"):  # a neuron out of reach may overflow to inf
-        spent = np.maximum.accumulate(sizes / budget) if math.isinf(p) else None
-        total = np.cumsum((sizes / budget) ** p) if spent is None else spent
-    return int(np.searchsorted(total, 1.0 + _ROUNDING, side="right"))
+        spent = sizes / budget if math.isinf(p) else np.cumsum((sizes / budget) ** p)
+    return int(np.searchsorted(spent, 1.0 + _ROUNDING, side="right"))
 
 
 class WorstFlip(NamedTuple):
-    """The flips that change the output most: what they do, and what none can exceed."""
+    """The flips that change the output most, up to one neuron, and a bound on all flips."""
 
     change: float  # |a^T D' z| of the neurons in `flipped`
     bound: float  # of the relaxed problem, which may flip a fraction of one neuron more
@@ -57,7 +51,7 @@ class WorstFlip(NamedTuple):
 
 @entry
 def worst_case_flip_output(a: Vector, z: Vector, budget: int | float) -> WorstFlip:
-    r"""The largest change of the output by sign changes alone, for a perturbation of bounded norm.
+    r"""The largest change of one output by sign changes alone, for a perturbation of bounded norm.
 
     $$\max_{\|g'\|_2 \le B} \big| a^\top D' z \big|, \qquad D' = 1[z + g' \ge 0] - 1[z \ge 0]$$
 
@@ -66,11 +60,6 @@ def worst_case_flip_output(a: Vector, z: Vector, budget: int | float) -> WorstFl
     exact up to one neuron; `bound` takes a part of the first that does not fit, and is above all.
 
     Source: RN-36, arXiv:1905.10337.
-
-    Args:
-        a: the output weights, of one output.
-        z: the pre-activations at one input.
-        budget: $B$, not negative.
 
     Example:
         >>> worst_case_flip_output(np.array([1.0, -2.0]), np.array([0.5, 0.5]), 0.6).change
@@ -104,7 +93,7 @@ def _knapsack(a: np.ndarray, size: np.ndarray, budget: int | float) -> WorstFlip
 
 
 def _that_fit(order: np.ndarray, size: np.ndarray, room: float) -> list[int]:
-    """The neurons whose costs fit one after another, in that order, leaving out those too large."""
+    """The neurons whose costs fit one after another in that order; those too large are skipped."""
     chosen = []
     for j in order[size[order] ** 2 <= room].tolist():
         cost = float(size[j]) ** 2

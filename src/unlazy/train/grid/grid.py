@@ -29,7 +29,7 @@ from unlazy.core.entries import entry
 from unlazy.core.loss_calls import Loss, check_loss_call
 from unlazy.core.trained import Trained
 from unlazy.core.turns import TURNS
-from unlazy.kernels.tiles import default_memory
+from unlazy.core.memory import default_memory
 from unlazy.train.grid import checks
 from unlazy.train.grid.evaluation import Evaluation, KeepRule, Record, evaluate
 from unlazy.train.grid.memory import Chunk, Need, Tiling, default_workers, fit_memory

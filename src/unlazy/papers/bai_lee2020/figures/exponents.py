@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of this paper share: sizes over seeds, and how they scale with the width."""
+"""Sizes against the width, over seeds, and the exponents that they scale with."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from unlazy.experiments import CellResult
 
@@ -21,7 +22,7 @@ class Exponent(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One quantity against the width: each seed's, and their root mean square."""
+    """One quantity against the width, for each seed."""
 
     widths: Float[np.ndarray, " k"]
     seeds: Float[np.ndarray, "s k"]
@@ -36,7 +37,7 @@ class Curve(NamedTuple):
 
     @property
     def spread(self) -> Float[np.ndarray, " k"]:
-        """The standard deviation over the seeds, of one of them."""
+        """The standard deviation over the seeds."""
         return np.std(self.seeds, axis=0, ddof=1)
 
     @property
@@ -44,8 +45,17 @@ class Curve(NamedTuple):
         return fitted_exponent(self.widths, self.rms)
 
 
+def rms(values: Float[Array, "..."]) -> Float[Array, ""]:
+    return jnp.sqrt(jnp.mean(values**2))
+
+
+def table(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """The columns of a table, from its rows."""
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
 def curve(results: list[CellResult], name: str) -> Curve:
-    """The column `name` of cells that have one row a width, one cell a seed."""
+    """The column `name` of cells with one row per width, one cell per seed."""
     widths = results[0].table["width"].astype(np.float64)
     return Curve(widths, np.stack([result.table[name] for result in results]))
 

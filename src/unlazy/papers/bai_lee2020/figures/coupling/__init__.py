@@ -34,12 +34,7 @@ EXPERIMENT = Experiment(
     version=VERSION,
     presets={
         "smoke": Preset(
-            Config(
-                Parts(_powers(7, 13, 2)),
-                4,
-                (Trained(64, steps=250, n_test=200),),
-                3,
-            ),
+            Config(Parts(_powers(7, 13, 2)), 4, (Trained(64, steps=250, n_test=200),), 3),
             about="m = 2^7 to 2^13; training at m = 64, 250 steps",
             takes="seconds",
         ),
@@ -50,10 +45,7 @@ EXPERIMENT = Experiment(
         ),
         "paper": Preset(
             Config(
-                Parts(_powers(7, 18)),
-                10,
-                tuple(Trained(m, steps=1500) for m in _powers(6, 14)),
-                10,
+                Parts(_powers(7, 18)), 10, tuple(Trained(m, steps=1500) for m in _powers(6, 14)), 10
             ),
             about="m = 2^7 to 2^18, training at m = 64 to 16384, 1500 steps, 10 seeds each",
             takes="3 minutes on one H200 GPU, about an hour on two cores",

@@ -52,7 +52,7 @@ _OFF = {(256, "gap_test")}
 
 
 class Panels(NamedTuple):
-    """The results by seed: of the parts, and of the networks of all widths."""
+    """The results by seed: the parts, and the networks of all widths."""
 
     parts: list[CellResult]
     trained: list[CellResult]

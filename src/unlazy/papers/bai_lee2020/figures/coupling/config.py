@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the coupling figure is made of, and the cells that this gives."""
+"""The configuration of the coupling figure, and its cells."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ NAME, VERSION = "bai_lee2020/coupling", 1
 
 @dataclass(frozen=True)
 class Parts:
-    """The cell of the left panel for one seed: how large each part is, at movements of m^-1/4."""
+    """The cell of the left panel for one seed: the size of each part at movements of m^-1/4."""
 
     widths: tuple[int, ...]
     inputs: int = 8

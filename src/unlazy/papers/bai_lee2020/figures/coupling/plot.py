@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the coupling figure is drawn, from the stored tables."""
+"""The drawing of the coupling figure from the stored tables."""
 
 from typing import TYPE_CHECKING
 
@@ -52,8 +52,8 @@ def _plot_parts(ax: "matplotlib.axes.Axes", parts: list[CellResult]) -> None:
         ends.append((float(sizes.rms[-1]), text, color))
     for line, text in ((_PLAIN, "no signs"), (_SIGNS, "random signs"), ((0, (1, 1)), "their mean")):
         ax.plot([], [], color="gray", ls=line, label=text)
-    ax.set(xlabel="width m", ylabel="rms over inputs and signs")
-    _logarithmic(ax)
+    ax.set(xlabel="width m", ylabel="rms over inputs and signs", yscale="log")
+    ax.set_xscale("log", base=2)
     ax.set_ylim(bottom=ax.get_ylim()[0] / 12)
     _label_ends(ax, ends)
     ax.legend(loc="lower left")
@@ -61,7 +61,7 @@ def _plot_parts(ax: "matplotlib.axes.Axes", parts: list[CellResult]) -> None:
 
 
 def _label_ends(ax: "matplotlib.axes.Axes", ends: list[tuple[float, str, str]]) -> None:
-    """Texts to the right of the axes, at the height of the curves but never on each other."""
+    """Write texts right of the axes, at the height of the curves but never on each other."""
     low, high = np.log(ax.get_ylim())
     heights: list[float] = []
     for value, text, color in sorted(ends):
@@ -71,11 +71,8 @@ def _label_ends(ax: "matplotlib.axes.Axes", ends: list[tuple[float, str, str]]) 
 
 
 def _plot_risks(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None:
-    for name, label, color, marker, shift in (
-        ("risk_train", r"$L$, random signs", COLORS[0], "o", 0.97),
-        ("risk_Q_train", r"$L^Q$, quadratic model", COLORS[2], "s", 1.03),
-    ):
-        _with_bars(ax, trained, name, label, color, marker, shift)
+    _with_bars(ax, trained, "risk_train", r"$L$, random signs", COLORS[0], "o", 0.97)
+    _with_bars(ax, trained, "risk_Q_train", r"$L^Q$, quadratic model", COLORS[2], "s", 1.03)
     ax.set_ylabel("training risk")
     ax.set_xscale("log", base=2)
     ax.legend(loc="upper right")
@@ -92,38 +89,17 @@ def _plot_outputs(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None
     center, level = np.exp(np.mean(np.log([gap.widths, gap.rms]), axis=1))
     theory = level * (gap.widths / center) ** -0.25
     ax.plot(gap.widths, theory, color="black", lw=1.0, ls=":", zorder=3, label=r"$m^{-1/4}$")
-    ax.set(xlabel="width m", ylabel="rms on new inputs")
-    _logarithmic(ax)
+    ax.set(xlabel="width m", ylabel="rms on new inputs", yscale="log")
+    ax.set_xscale("log", base=2)
     ticks = [0.125, 0.25, 0.5, 1, 2]
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    heights = [*gap.mean, *f_Q.mean]
-    ax.set_ylim(spanning(heights, 1 / 3.2, 1.3, otherwise=(0.1, 2.0)))
+    ax.set_ylim(spanning([*gap.mean, *f_Q.mean], 1 / 3.2, 1.3, otherwise=(0.1, 2.0)))
     ax.legend(loc="lower left")
 
 
-def _with_bars(
-    ax: "matplotlib.axes.Axes",
-    trained: list[CellResult],
-    name: str,
-    label: str,
-    color: str,
-    marker: str,
-    shift: float = 1.0,
-) -> None:
+def _with_bars(ax, trained, name: str, label: str, color: str, marker: str, shift: float = 1.0):
     values = curve(trained, name)
-    ax.errorbar(
-        values.widths * shift,  # apart, where bars would lie on each other
-        values.mean,
-        yerr=values.spread,
-        color=color,
-        marker=marker,
-        ls="-",
-        capsize=2,
-        label=label,
-    )
-
-
-def _logarithmic(ax: "matplotlib.axes.Axes") -> None:
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
+    style = {"color": color, "marker": marker, "ls": "-", "capsize": 2}
+    places = values.widths * shift  # apart, where bars would lie on each other
+    ax.errorbar(places, values.mean, yerr=values.spread, label=label, **style)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of the coupling figure compute."""
+"""The computation of the cells of the coupling figure."""
 
 import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -14,12 +13,14 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from unlazy import data, escape, taylor
+from unlazy import data, escape
 from unlazy.experiments import CellResult, Progress
 from unlazy.losses import pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
+from unlazy.nets.expansion import coefficients, linear_term, quadratic_term
 from unlazy.papers import bai_lee2020
 from unlazy.papers.bai_lee2020.figures.coupling.config import Parts, Trained
+from unlazy.papers.bai_lee2020.figures.exponents import rms, table
 from unlazy.papers.shared.settings import reproducible
 from unlazy.train import noisy_sgd
 
@@ -54,41 +55,32 @@ def _parts(config: Parts, *, seed: int, progress: Progress) -> CellResult:
         net = TwoLayer(config.inputs, width, activation="relu3", init="symmetric")
         rows.append(_at_width(net, config.draws, x, key=jr.fold_in(key_nets, width)))
         progress(done, len(config.widths))
-    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return CellResult({"width": np.array(config.widths), **table})
+    return CellResult({"width": np.array(config.widths), **table(rows)})
 
 
-def _at_width(
-    net: TwoLayer, draws: int, x: Float[Array, "n d"], *, key: PRNGKeyArray
-) -> dict[str, float]:
+def _at_width(net: TwoLayer, draws: int, x: Array, *, key: PRNGKeyArray) -> dict[str, float]:
     key_init, key_parts = jr.split(key)
     params = net.init(key=key_init)
     W = structured_movement(net.width, net.inputs)
     sizes = _sizes(net, draws, params, W, x, key_parts)
     variance = bai_lee2020.linear_variance(net, params, W, x)
-    variance_bound = bai_lee2020.linear_variance_bound(net, params, W, x)
-    rest_bound = float(bai_lee2020.remainder_bound(net, params, W, x).min())
+    bounds = bai_lee2020.term_bounds(net, params, W, x)
     # BL-26: the expected size, and what the paper bounds over its bound at the worst input.
     sizes["f_L_signs_expected"] = math.sqrt(variance.mean())
-    sizes["f_L_over_bound"] = math.sqrt(np.max(variance / variance_bound))
-    sizes["rest_over_bound"] = sizes.pop("rest_max") / rest_bound
+    sizes["f_L_over_bound"] = math.sqrt(np.max(variance / bounds.linear_variance))
+    sizes["rest_over_bound"] = sizes.pop("rest_max") / float(bounds.remainder.min())
     return {name: float(value) for name, value in sizes.items()}
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _sizes(
-    net: TwoLayer,
-    draws: int,
-    params: TwoLayerParams,
-    W: Float[Array, "m d"],
-    x: Float[Array, "n d"],
-    key: PRNGKeyArray,
-) -> dict[str, Array]:
+def _sizes(net: TwoLayer, draws: int, params: TwoLayerParams, W, x, key) -> dict[str, Array]:
     key_signs, key_free = jr.split(key)
+    f0, (S, T) = net(params, x), (coefficients(net.activation, params, x, k) for k in (1, 2))
 
     def pieces(V: Float[Array, "m d"]) -> Float[Array, "4 n"]:
-        f0, f_L, f_Q = taylor.terms(net, params, eqx.tree_at(_layers, params, (V, None)), x, 2)
-        f = net(eqx.tree_at(_layers, params, (params.W + V, params.a)), x)
+        Z = x @ V.T
+        f_L, f_Q = linear_term(S, Z), quadratic_term(T, Z)
+        f = net(TwoLayerParams(W=params.W + V, a=params.a), x)
         return jnp.stack([f_L, f_Q, f - f_Q, f - f0 - f_L - f_Q])
 
     free = net.width**-0.25 * data.sphere(net.width, net.inputs, key=key_free)
@@ -129,20 +121,12 @@ def rest_over_signs(
     return even @ params.a / math.sqrt(net.width), jnp.sqrt(variance)
 
 
-def _layers(params: TwoLayerParams) -> tuple[Any, Any]:
-    return params.W, params.a
-
-
-def rms(values: Float[Array, "..."]) -> Float[Array, ""]:
-    return jnp.sqrt(jnp.mean(values**2))
-
-
 # --- end to end ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _SignedRisk:
-    """The randomised risk with its origin among the data: every seed of a width compiles once."""
+    """The randomised risk with its origin among the data: the seeds of a width compile once."""
 
     net: TwoLayer
     penalty: float
@@ -160,8 +144,7 @@ def _schedule(rate: float, steps: int) -> optax.Schedule:
 
 def _trained(config: Trained, *, seed: int, progress: Progress) -> CellResult:
     d, m = config.inputs, config.width
-    keys = jr.split(jr.fold_in(jr.key(28), seed), 5)
-    key_x, key_test, key_net, key_sgd, key_signs = keys
+    key_x, key_test, key_net, key_sgd, key_signs = jr.split(jr.fold_in(jr.key(28), seed), 5)
     x, x_test = data.cube(config.n, d, key=key_x), data.cube(config.n_test, d, key=key_test)
     net = TwoLayer(d, m, activation="relu3", init="symmetric", init_scale=d**-0.5)
     key_init, key_start = jr.split(jr.fold_in(key_net, m))
@@ -183,23 +166,14 @@ def _trained(config: Trained, *, seed: int, progress: Progress) -> CellResult:
     row = {"norm": escape.norm_2p(history.params, 4)}
     row |= {f"{name}_train": value for name, value in on_train.items()}
     row |= {f"{name}_test": value for name, value in on_test.items()}
-    table = {name: np.array([value], np.float64) for name, value in row.items()}
-    arrays = {
-        "step": history.steps,
-        "loss": np.asarray(history.loss),
-        "diverged": np.asarray(history.outcome == "diverged"),
-    }
-    return CellResult({"width": np.array([m]), **table}, arrays)
+    columns = {name: np.array([value], np.float64) for name, value in row.items()}
+    diverged = np.asarray(history.outcome == "diverged")
+    arrays = {"step": history.steps, "loss": np.asarray(history.loss), "diverged": diverged}
+    return CellResult({"width": np.array([m]), **columns}, arrays)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _measured(
-    net: TwoLayer,
-    params: TwoLayerParams,
-    W: Float[Array, "m d"],
-    x: Float[Array, "n d"],
-    keys: Key[Array, " s"],
-) -> dict[str, Array]:
+def _measured(net: TwoLayer, params: TwoLayerParams, W, x, keys: Key[Array, " s"]):
     """Risks, sizes and errors of the signed network, over pairs of draws, and of f^Q."""
     y, loss = x[:, 0] * x[:, 1], pointwise("logistic")
     f_Q = escape.quadratic_output(net, params, W, x)

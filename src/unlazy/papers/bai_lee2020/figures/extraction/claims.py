@@ -27,7 +27,7 @@ _AT = 65536
 
 
 def of(results: Results, config: Extraction) -> list[CellResult]:
-    """The results of a cell's configuration, one a seed."""
+    """The results of a cell's configuration, one per seed."""
     return [result for cell, result in results.items() if cell.config == config]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the extraction figure is made of, and the cells that this gives."""
+"""The configuration of the extraction figure, and its cells."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ ASYMMETRIC = (0, 1, 3)  # nodes for order 2
 
 @dataclass(frozen=True)
 class Extraction:
-    """The cell of one form at one order, for one seed: how large each term is, a row a width."""
+    """The cell of one form at one order, for one seed: the size of each term, one row per width."""
 
     form: str  # "sampled" or "block"
     order: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the extraction figure is drawn, from the stored tables."""
+"""The drawing of the extraction figure from the stored tables."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     for column, k in enumerate(config.orders):
         _plot_sampled(axes[0, column], k, of(results, config.sampled(k)))
         _plot_block(axes[1, column], k, of(results, config.block(k)))
-    _plot_asymmetric(axes[0, 0], of(results, config.asymmetric()))
+    asymmetric = curve(of(results, config.asymmetric()), "f3")
+    _draw(axes[0, 0], asymmetric, r"$f^{(3)}_{0,1,3}$", -0.25, COLORS[4], (0, (1, 1)), "x")
     for ax in axes.flat:
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
@@ -55,27 +56,14 @@ def _plot_sampled(ax: "matplotlib.axes.Axes", k: int, seeds: list[CellResult]) -
     ax.set_title(f"k = {k}")
 
 
-def _plot_asymmetric(ax: "matplotlib.axes.Axes", seeds: list[CellResult]) -> None:
-    label = r"$f^{(3)}_{0,1,3}$"
-    _draw(ax, curve(seeds, "f3"), label, -0.25, COLORS[4], (0, (1, 1)), "x")
-
-
 def _plot_block(ax: "matplotlib.axes.Axes", k: int, seeds: list[CellResult]) -> None:
     _draw(ax, curve(seeds, f"f{k}"), rf"$f^{{({k})}}$", 0.0, _OWN, "-", _MARKERS[k - 1])
     label = rf"$f - f^{{({k})}}$"
     _draw(ax, curve(seeds, "rest"), label, -1 / k, _NEXT, (0, (5, 1.5)), _MARKERS[k])
 
 
-def _draw(
-    ax: "matplotlib.axes.Axes",
-    sizes: Curve,
-    label: str,
-    slope: float,
-    color: str,
-    line: Any,
-    marker: str,
-) -> None:
-    """The sizes with their band and exponent, and a thin line of the theory's slope."""
+def _draw(ax, sizes: Curve, label: str, slope: float, color: str, line: Any, marker: str):
+    """Draw the sizes with their band and exponent, and a thin line of the theory's slope."""
     fit = sizes.exponent
     text = f"{label}: ${fit.value:+.3f} \\pm {fit.error:.3f}$ ({slope:+.3g})".replace("(+0)", "(0)")
     ax.plot(sizes.widths, sizes.rms, color=color, ls=line, marker=marker, label=text)

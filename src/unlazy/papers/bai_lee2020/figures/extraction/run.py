@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of the extraction figure compute."""
+"""The computation of the cells of the extraction figure."""
 
 import functools
 
@@ -14,6 +14,7 @@ from unlazy import data
 from unlazy.activations.base import activation
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers import bai_lee2020
+from unlazy.papers.bai_lee2020.figures.exponents import rms, table
 from unlazy.papers.bai_lee2020.figures.extraction.config import Extraction
 from unlazy.papers.shared.settings import reproducible
 
@@ -21,13 +22,8 @@ from unlazy.papers.shared.settings import reproducible
 SIGMA = activation("sin", shift=-0.7)
 
 
+@reproducible(x64=True)  # whatever the user has set: the same cell, the same numbers
 def run(config: Extraction, *, seed: int, progress: Progress) -> CellResult:
-    # In float64 whatever the user has set: the same cell, the same numbers.
-    with reproducible(x64=True):
-        return _extraction(config, seed=seed, progress=progress)
-
-
-def _extraction(config: Extraction, *, seed: int, progress: Progress) -> CellResult:
     # The same inputs and initial weights for all forms and orders of a seed.
     key_x, key_nets = jr.split(jr.fold_in(jr.key(43), seed))
     x = data.sphere(config.n, config.inputs, key=key_x)
@@ -38,8 +34,7 @@ def _extraction(config: Extraction, *, seed: int, progress: Progress) -> CellRes
         sizes = _block if config.form == "block" else _sampled
         rows.append({k: float(v) for k, v in sizes(config, W0, x, key_z).items()})
         progress(done, len(config.widths))
-    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return CellResult({"width": np.array(config.widths), **table})
+    return CellResult({"width": np.array(config.widths), **table(rows)})
 
 
 def movement(net: bai_lee2020.ExtractionNet) -> Float[Array, "m d"]:
@@ -50,9 +45,7 @@ def movement(net: bai_lee2020.ExtractionNet) -> Float[Array, "m d"]:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _sampled(
-    config: Extraction, W0: Float[Array, "m d"], x: Float[Array, "n d"], key: PRNGKeyArray
-) -> dict[str, Array]:
+def _sampled(config: Extraction, W0, x, key: PRNGKeyArray) -> dict[str, Array]:
     """The rms over inputs and draws of the terms 1 to k + 1."""
     k, nodes = config.order, config.nodes or "chebyshev"
     make = functools.partial(bai_lee2020.sampled_extraction, SIGMA, W0, k, nodes=nodes)
@@ -70,9 +63,7 @@ def _sampled(
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _block(
-    config: Extraction, W0: Float[Array, "m d"], x: Float[Array, "n d"], key: PRNGKeyArray
-) -> dict[str, Array]:
+def _block(config: Extraction, W0, x, key: PRNGKeyArray) -> dict[str, Array]:
     """The rms over inputs of the k-th term, of the rest, of the whole and of all lower terms."""
     del key  # nothing is random
     k = config.order
@@ -81,7 +72,3 @@ def _block(
     f = net(movement(net), x)
     lower = jnp.max(jnp.abs(jnp.stack(terms[:k])))
     return {f"f{k}": rms(terms[k]), "rest": rms(f - terms[k]), "f": rms(f), "lower": lower}
-
-
-def rms(values: Float[Array, "..."]) -> Float[Array, ""]:
-    return jnp.sqrt(jnp.mean(values**2))

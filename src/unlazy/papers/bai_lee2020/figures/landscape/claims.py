@@ -25,17 +25,17 @@ _RECORDED = {
 
 
 class Width(NamedTuple):
-    """All draws of data and network at one width, one a row."""
+    """The results of one width, one per draw of data and network."""
 
     width: int
     draws: list[CellResult]
 
     def of(self, name: str) -> Float[np.ndarray, " s"]:
-        """An array of the cells."""
+        """One number of each cell, from its arrays."""
         return np.array([float(draw.arrays[name]) for draw in self.draws])
 
     def runs(self, name: str, *, random: bool) -> Shaped[np.ndarray, "s r"]:
-        """A column of the tables, of the random starts or of the ones at 0."""
+        """A column of the tables, for the random starts or for those at 0."""
         return np.stack([d.table[name][d.table["random"] == random] for d in self.draws])
 
     @property
@@ -45,13 +45,13 @@ class Width(NamedTuple):
 
     @property
     def above(self) -> Float[np.ndarray, "s r"]:
-        """What random starts end above the best of the cell by."""
+        """The ends of random starts less the best end of the cell."""
         best = np.array([draw.table["loss"].min() for draw in self.draws])
         return self.runs("loss", random=True) - best[:, None]
 
     @property
     def trapped(self) -> Bool[np.ndarray, "s r"]:
-        """Which random starts end in another strict local minimum."""
+        """Whether each random start ends in another strict local minimum."""
         curved = self.runs("curvature", random=True) > 0
         return (self.above > WORSE) & curved & self.runs("arrived", random=True)
 

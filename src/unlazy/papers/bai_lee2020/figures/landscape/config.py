@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the landscape figure is made of, and the cells that this gives."""
+"""The configuration of the landscape figure, and its cells."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ NAME, VERSION = "bai_lee2020/landscape", 1
 
 @dataclass(frozen=True)
 class Descents:
-    """The cell of one width, and of one draw of data and network: descents from W = 0 and others.
+    """The cell of one width and one draw of data and network: descents from W = 0 and others.
 
     Clean 2-XOR with logistic loss on the cube, and the penalty `strength` times ||W||_{2,4}^8.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the landscape figure is drawn, from the stored tables."""
+"""The drawing of the landscape figure from the stored tables."""
 
 import itertools
 import math
@@ -47,15 +47,9 @@ def _plot_curves(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
     last = max(w.draws[0].arrays["step"][-1] for w in widths)
     ax.plot(plain["plain_step"], plain["plain_loss"], color="black", lw=1, ls=(0, (1, 1)))
     ax.set_xlim(0, 1.02 * max(last, plain["plain_step"][-1]))
-    ax.annotate(
-        "plain descent: log 2",
-        (plain["plain_step"][-1], math.log(2)),
-        xytext=(0, -4),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize=8.5,
-    )
+    end = (plain["plain_step"][-1], math.log(2))
+    style = {"textcoords": "offset points", "ha": "right", "va": "top", "fontsize": 8.5}
+    ax.annotate("plain descent: log 2", end, xytext=(0, -4), **style)
     ax.set(xlabel="step", ylabel=r"$L^Q_\lambda$", ylim=(0.1, 0.74))
     ax.set_title("perturbed descent from W = 0")
     ax.legend(loc="center right", bbox_to_anchor=(1, 0.66))
@@ -100,15 +94,8 @@ def _plot_starts(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
             values = np.maximum(above[chosen], _FLOOR)
             ax.plot(places[chosen], values, color=color, marker=marker, ls="none", ms=3.5)
         ax.annotate(f"{trapped.sum()}", (w.width, 0.35), ha="center", va="bottom", fontsize=8)
-    ax.plot(
-        [],
-        [],
-        color=COLORS[1],
-        marker="D",
-        ls="none",
-        ms=3.5,
-        label=f"another minimum (count of {widths[0].trapped.size} below)",
-    )
+    count = f"another minimum (count of {widths[0].trapped.size} below)"
+    ax.plot([], [], color=COLORS[1], marker="D", ls="none", ms=3.5, label=count)
     ax.plot([], [], color=COLORS[0], marker="o", ls="none", ms=3.5, label="the best value")
     ax.set_yscale("log")
     ax.set(ylabel="end less the best end", ylim=(_FLOOR / 2, 300))  # room for the legend
@@ -117,16 +104,8 @@ def _plot_starts(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
     ax.legend(loc="upper right")
 
 
-def _with_bars(
-    ax: "matplotlib.axes.Axes",
-    widths: list[Width],
-    values: list[np.ndarray],
-    label: str,
-    color: str,
-    marker: str,
-    line: str,
-) -> None:
-    """Means, with bars from the least to the greatest draw."""
+def _with_bars(ax, widths, values, label: str, color: str, marker: str, line: str):
+    """Draw the means, with bars from the least to the greatest draw."""
     means = np.array([v.mean() for v in values])
     bars = np.array([(v.mean() - v.min(), v.max() - v.mean()) for v in values]).T
     places = [w.width for w in widths]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of the landscape figure compute."""
+"""The computation of the cells of the landscape figure."""
 
 import functools
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from unlazy.experiments import CellResult, Progress
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers import bai_lee2020
 from unlazy.papers.bai_lee2020.clean_risk import QuadraticRisk, quadratic_risk
+from unlazy.papers.bai_lee2020.figures.exponents import table
 from unlazy.papers.bai_lee2020.figures.landscape.config import Descents
 from unlazy.papers.shared.settings import reproducible
 from unlazy.train import Perturbation, PerturbedHistory, fit, perturbed_gradient_descent
@@ -40,8 +41,7 @@ def run(config: Descents, *, seed: int, progress: Progress) -> CellResult:
         problem = problem_of(config, key=key_problem)
         rows, curves = _descents(config, problem, progress, key=key_runs)
         arrays = {**_start(config, problem), **_by_hand(problem, rows[0], curves.pop("end"))}
-    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return CellResult(table, {name: np.asarray(a) for name, a in (curves | arrays).items()})
+    return CellResult(table(rows), {name: np.asarray(a) for name, a in (curves | arrays).items()})
 
 
 def problem_of(config: Descents, *, key: PRNGKeyArray) -> Problem:
@@ -57,13 +57,20 @@ def problem_of(config: Descents, *, key: PRNGKeyArray) -> Problem:
 def _descents(
     config: Descents, problem: Problem, progress: Progress, *, key: PRNGKeyArray
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """One row a descent, and the losses on the way of the first."""
+    """One row per descent, and the losses on the way of the first."""
     rows, curves = [], {}
     runs = config.kicked + config.random
     for index in range(runs):
         key_start, key_run, key_end = jr.split(jr.fold_in(key, index), 3)
         W, rate = _from(config, problem, index, key=key_start)
-        history = _perturbed(config, problem.risk, W, rate, key=key_run)
+        history = perturbed_gradient_descent(
+            *(quadratic_risk, W, problem.risk),
+            steps=config.steps,
+            learning_rate=rate,
+            perturbation=Perturbation.scaled(config.width),
+            record_every=config.record_every,
+            key=key_run,
+        )
         ends = curvature.certify(problem.risk, history.params, dense=False, key=key_end)
         rows.append({"random": index >= config.kicked, **_summary(history, ends)})
         if index == 0:
@@ -75,7 +82,7 @@ def _descents(
 def _from(
     config: Descents, problem: Problem, index: int, *, key: PRNGKeyArray
 ) -> tuple[Float[Array, "m d"], float | None]:
-    """Where the descent of this index starts, and its learning rate."""
+    """The start of the descent of this index, and its learning rate."""
     shape = problem.params.W.shape
     if index < config.kicked:
         return jnp.zeros(shape), None
@@ -84,24 +91,6 @@ def _from(
     W = config.random_norm * W / escape.norm_2p(W, 4)
     ends = curvature.extreme_eigenvalues(problem.risk, W, dense=False, key=key_ends)
     return W, config.random_rate / ends.largest
-
-
-def _perturbed(
-    config: Descents,
-    risk: QuadraticRisk,
-    W: Float[Array, "m d"],
-    rate: float | None,
-    *,
-    key: PRNGKeyArray,
-) -> PerturbedHistory:
-    return perturbed_gradient_descent(
-        *(quadratic_risk, W, risk),
-        steps=config.steps,
-        learning_rate=rate,
-        perturbation=Perturbation.scaled(config.width),
-        record_every=config.record_every,
-        key=key,
-    )
 
 
 def _summary(history: PerturbedHistory, ends: curvature.Certificate) -> dict[str, Any]:
@@ -118,7 +107,7 @@ def _summary(history: PerturbedHistory, ends: curvature.Certificate) -> dict[str
 
 
 def _start(config: Descents, problem: Problem) -> dict[str, Any]:
-    """What plain descent does at W = 0, and the curvature there."""
+    """The course of plain descent from W = 0, and the curvature there."""
     W = jnp.zeros(problem.params.W.shape)
     ends = curvature.certify(problem.risk, W, dense=False, key=jr.key(0))
     history = fit(
@@ -141,7 +130,7 @@ def _descent(rate: float) -> optax.GradientTransformation:
 
 
 def _by_hand(problem: Problem, row: dict[str, Any], end: Float[Array, "m d"]) -> dict[str, Any]:
-    """The best multiple of the movement made by hand, and what it certifies about the end."""
+    """The best multiple of the movement made by hand, and its certificate of the end."""
     risk = problem.risk
     W = jnp.asarray(bai_lee2020.two_xor(problem.net, problem.params).dW)
     values = np.asarray(_multiples(risk, W, jnp.asarray(_SCALES)))
@@ -165,9 +154,7 @@ def _by_hand(problem: Problem, row: dict[str, Any], end: Float[Array, "m d"]) ->
 
 
 @jax.jit
-def _multiples(
-    risk: QuadraticRisk, W: Float[Array, "m d"], scales: Float[Array, " k"]
-) -> Float[Array, " k"]:
+def _multiples(risk: QuadraticRisk, W, scales: Float[Array, " k"]) -> Float[Array, " k"]:
     """The risk of every multiple: outputs are of degree 2 in the movement, the penalty of 8."""
     f, penalty = risk.outputs(W), risk.strength * escape.regularizer(W)
 

@@ -52,7 +52,7 @@ SHOWN = {
 
 
 class Scores(NamedTuple):
-    """Test scores of one method, a row a seed."""
+    """Test scores of one method, one row per seed."""
 
     ns: Float[np.ndarray, " k"]
     seeds: Float[np.ndarray, "s k"]
@@ -63,7 +63,7 @@ class Scores(NamedTuple):
 
     @property
     def spread(self) -> Float[np.ndarray, " k"]:
-        """The standard deviation over the seeds, of one of them."""
+        """The standard deviation over the seeds."""
         return self.seeds.std(axis=0, ddof=1)
 
 
@@ -99,7 +99,7 @@ def price(config: Config, results: Results, method: str) -> Price:
 
 
 def samples_to(level: float, ns: Float[np.ndarray, " k"], errors: Float[np.ndarray, " k"]) -> float:
-    """Where the error last comes down to the level, between sizes linear in log n; nan if never.
+    """The size at which the error last falls to the level, linear in log n; nan if it never does.
 
     Example:
         >>> samples_to(0.1, np.array([10.0, 40.0, 80.0]), np.array([0.2, 0.0, 0.0]))
@@ -122,14 +122,12 @@ def claims(config: Config, results: Results) -> list[Claim]:
     return listed
 
 
-def _where(task: Task) -> tuple[str, str]:
-    name = "BL-E2" if task.classifies else "BL-E3"
-    return name, f"{name}/{task.target}-{task.inputs}"
+def _name(task: Task) -> str:
+    return f"{'BL-E2' if task.classifies else 'BL-E3'}/{task.target}-{task.inputs}"
 
 
 def _order(results: Results, task: Task) -> Iterator[Claim]:
-    _, name = _where(task)
-    f_Q = scores(results, task, "f_Q")
+    name, f_Q = _name(task), scores(results, task, "f_Q")
     for method in ("ntk/ridge", "ntk/loss", "kq/ridge", "kq/loss"):
         other = scores(results, task, method)
         yield Claim(
@@ -157,8 +155,7 @@ def _order(results: Results, task: Task) -> Iterator[Claim]:
 
 
 def _recorded(results: Results, task: Task) -> Iterator[Claim]:
-    _, name = _where(task)
-    table = _RECORDED.get((task.target, task.inputs, task.width), {})
+    name, table = _name(task), _RECORDED.get((task.target, task.inputs, task.width), {})
     for method, expected in table.items():
         found = scores(results, task, method)
         record = np.array([expected[int(n)] for n in found.ns])

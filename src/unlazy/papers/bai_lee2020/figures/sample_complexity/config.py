@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sample-complexity figure is made of, and the cells that this gives."""
+"""The configuration of the sample-complexity figure, and its cells."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each method is fitted: kernels by solves and Newton steps, f^Q by L-BFGS in one program."""
+"""The fits of each method: kernels by solves and Newton steps, f^Q by L-BFGS in one program."""
 
 import functools
 import math
@@ -50,7 +50,7 @@ def ridge_outputs(
 
 
 def _used(gram: Gram, n: Array, ridge: Array) -> tuple[Float[Array, " n"], Float[Array, ""]]:
-    """1 at the first n samples and 0 beyond, and the ridge itself."""
+    """Weights of 1 at the first n samples and 0 beyond, and the ridge in absolute units."""
     used = (jnp.arange(len(gram.y)) < n).astype(gram.y.dtype)
     return used, ridge * jnp.sum(used * jnp.diag(gram.K)) / jnp.sum(used)
 
@@ -104,11 +104,7 @@ def _newton(gram: Gram, used: Array, rho: Array, loss: PointwiseLoss) -> Float[A
     return jax.lax.while_loop(lambda s: s.moving & (s.step < _NEWTON_STEPS), step, start).alpha
 
 
-class _Descent(NamedTuple):
-    V: Any  # the movement over its scale m^(-1/4)
-    optimizer: optax.OptState
-
-
+@functools.partial(jax.jit, static_argnames="steps")
 def quadratic_fits(
     risk: QuadraticRisk,
     start: Float[Array, "m d"],
@@ -122,29 +118,18 @@ def quadratic_fits(
 
     Source: BL-31.
     """
+
+    def fit(lane: tuple[Array, Array]) -> Float[Array, "m d"]:
+        used = (jnp.arange(len(risk.y)) < lane[0]).astype(risk.y.dtype)
+        return _lbfgs(risk, start, used / jnp.sum(used), lane[1], steps)
+
     # One at a time on a CPU: there batches of small products are slow, three times as slow here.
-    at_once = 1 if jax.default_backend() == "cpu" else len(ns)
-    return _quadratic_fits(risk, start, ns, penalties, steps, at_once)
+    if jax.default_backend() == "cpu" or len(ns) == 1:
+        return jax.lax.map(fit, (ns, penalties))
+    return jax.vmap(fit)((ns, penalties))
 
 
-@functools.partial(jax.jit, static_argnums=(4, 5))
-def _quadratic_fits(risk, start, ns, penalties, steps: int, at_once: int):
-    def fit(n: Int[Array, ""], penalty: Float[Array, ""]) -> Float[Array, "m d"]:
-        used = (jnp.arange(len(risk.y)) < n).astype(risk.y.dtype)
-        return _lbfgs(risk, start, used / jnp.sum(used), penalty, steps)
-
-    if at_once > 1:
-        return jax.vmap(fit)(ns, penalties)
-    return jax.lax.map(lambda lane: fit(*lane), (ns, penalties))
-
-
-def _lbfgs(
-    risk: QuadraticRisk,
-    start: Float[Array, "m d"],
-    weights: Float[Array, " n"],
-    penalty: Float[Array, ""],
-    steps: int,
-) -> Float[Array, "m d"]:
+def _lbfgs(risk: QuadraticRisk, start, weights, penalty, steps: int) -> Float[Array, "m d"]:
     # Not train.lbfgs, whose loop comes back to Python: no grid of fits could be one program.
     scale = len(start) ** -0.25
     optimizer = optax.lbfgs(memory_size=_MEMORY)
@@ -153,20 +138,20 @@ def _lbfgs(
         fitted = jnp.sum(weights * risk.loss(risk.outputs(scale * V), risk.y))
         return fitted + penalty * regularizer(scale * V)
 
-    def step(state: _Descent, _: None) -> tuple[_Descent, None]:
+    def step(state: tuple[Array, Any], _: None) -> tuple[tuple[Array, Any], None]:
         V, inner = state
         value, gradient = optax.value_and_grad_from_state(objective)(V, state=inner)
         update, inner = optimizer.update(
             gradient, inner, V, value=value, grad=gradient, value_fn=objective
         )
-        after = _Descent(optax.apply_updates(V, update), inner)
+        after = (optax.apply_updates(V, update), inner)
         done = global_norm(gradient) <= _SMALL
         return jax.tree.map(lambda old, new: jnp.where(done, old, new), state, after), None
 
     V = start / scale
     with jax.numpy_dtype_promotion("standard"):  # optax's own arithmetic is not strict
-        state, _ = jax.lax.scan(step, _Descent(V, optimizer.init(V)), None, length=steps)
-    return scale * state.V
+        (V, _), _ = jax.lax.scan(step, (V, optimizer.init(V)), None, length=steps)
+    return scale * V
 
 
 def start_of(width: int, inputs: int, normal: Float[Array, "m d"]) -> Float[Array, "m d"]:

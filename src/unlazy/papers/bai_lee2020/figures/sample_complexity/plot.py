@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the sample-complexity figure is drawn, from the stored tables."""
+"""The drawing of the sample-complexity figure from the stored tables."""
 
 from typing import TYPE_CHECKING
 
@@ -54,14 +54,8 @@ def _plot_task(ax: "matplotlib.axes.Axes", results: Results, task: Task, seeds: 
         found = scores(results, task, method)
         width = 1.0 if line == _THIN else 1.5
         ax.plot(found.ns, found.mean, color=color, ls=line, marker=marker, lw=width, label=label)
-        ax.fill_between(
-            found.ns,
-            found.mean - found.spread,
-            found.mean + found.spread,
-            color=color,
-            alpha=0.12 if marker else 0,
-            lw=0,
-        )
+        low, high = found.mean - found.spread, found.mean + found.spread
+        ax.fill_between(found.ns, low, high, color=color, alpha=0.12 if marker else 0, lw=0)
     ax.set_xscale("log")
     ax.set_xticks(task.ns, [str(n) for n in task.ns])
     ax.minorticks_off()
@@ -98,10 +92,6 @@ def _plot_prices(ax: "matplotlib.axes.Axes", config: Config, results: Results) -
     ax.set_title(f"2-XOR, not tuned ({config.dimension_seeds} seeds)")
     handles, labels = ax.get_legend_handles_labels()
     order = [1, 2, 0]  # bars come after lines; the NTK lies on top
-    ax.legend(
-        *([some[i] for i in order] for some in (handles, labels)),
-        loc="upper left",
-        title="fitted exponent",
-        title_fontsize=8.5,
-        alignment="left",
-    )
+    sorted_ = ([some[i] for i in order] for some in (handles, labels))
+    title = {"title": "fitted exponent", "title_fontsize": 8.5, "alignment": "left"}
+    ax.legend(*sorted_, loc="upper left", **title)

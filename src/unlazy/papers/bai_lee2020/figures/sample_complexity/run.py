@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of the sample-complexity figure compute."""
+"""The computation of the cells of the sample-complexity figure."""
 
 import functools
 import math
@@ -39,7 +39,7 @@ class Samples(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """All that is random in a cell."""
+    """The random part of a cell."""
 
     train: Samples
     valid: Samples
@@ -87,8 +87,8 @@ def draw(task: Task, *, seed: int) -> Drawn:
     d, m, target = task.inputs, task.width, target_of(task)
 
     def samples(n: int, key) -> Samples:
-        inputs = data.cube if task.classifies else _sphere
-        x = inputs(n, d, key=key)
+        on_sphere = functools.partial(data.sphere, radius=math.sqrt(d))
+        x = (data.cube if task.classifies else on_sphere)(n, d, key=key)
         return Samples(x, target(x))
 
     net = TwoLayer(d, m, activation="relu3", init="symmetric", init_scale=d**-0.5)
@@ -101,10 +101,6 @@ def draw(task: Task, *, seed: int) -> Drawn:
         start=start_of(m, d, jr.normal(key_start, (m, d))),
         signs=escape.random_signs(m, key=key_signs),
     )
-
-
-def _sphere(n: int, d: int, *, key) -> Float[Array, "n d"]:
-    return data.sphere(n, d, radius=math.sqrt(d), key=key)
 
 
 def _rows(task: Task, drawn: Drawn, progress: Progress) -> Iterator[Row]:

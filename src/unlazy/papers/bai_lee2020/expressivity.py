@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Theorem 7: movements whose quadratic Taylor term is a power, a sum of powers, or a product."""
+"""Theorem 7: movements whose quadratic term is a power or a product, their norms and samples."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
+import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, Float64
+from jaxtyping import Array, Float
 
-from unlazy.core.checks import check_count, check_name
+from unlazy.core.checks import MOST_TERMS, check_count, check_finite, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.papers.bai_lee2020.sample_sizes import check_ridge_power, ridge_norm_bound
+from unlazy.papers.bai_lee2020.relu_features import Method, relu_readout
 from unlazy.papers.shared.patterns import Inputs
-from unlazy.papers.shared.quadratic_fit import QuadraticFit, check_start, report
-from unlazy.papers.shared.ridge_readout import Method, checked_direction, relu_readout
+from unlazy.papers.shared.quadratic_fit import QuadraticFit, check_start, checked_direction, report
 
 
 @entry
@@ -65,7 +66,7 @@ def ridge_power(
         >>> print(fit.max_error < 0.1, round(fit.norm_2_4**4 / np.pi, 6), fit.holds)
         True 16.0 True
     """
-    check_ridge_power(power)
+    _check_power(power)
     terms = [(alpha, beta, power)]
     return _sum(net, params0, terms, x, method=method, ridge=ridge, delta=delta)
 
@@ -93,18 +94,10 @@ def ridge_sum(
     two movements on the same neurons instead, add them with random signs,
     `W1 + escape.flip(W2, signs)`: the cross term then falls like $m^{-1/2}$.
 
-    Source: BL-39, arXiv:1910.01619 section 5 and footnote 5.
+    Arguments are those of `ridge_power`, with one factor, one row of directions and one power per
+    summand; "least-squares" interpolates each summand.
 
-    Args:
-        net: with activation="relu3", init="symmetric" and init_scale $1/B_x$.
-        params0: its start.
-        alphas: the factors.
-        betas: the directions, one a row.
-        powers: 2, 3, or even numbers from 4 on.
-        x: points of norm $B_x$ where the error is measured.
-        method: see `relu_readout`. "least-squares" interpolates each summand.
-        ridge: for "least-squares" only.
-        delta: failure probability in the bound on the norm.
+    Source: BL-39, arXiv:1910.01619 section 5 and footnote 5.
 
     Raises:
         ValueError: as for `ridge_power`; numbers of factors, directions and powers differ, or
@@ -124,7 +117,7 @@ def ridge_sum(
             f"{net.width // 2}, got {len(alphas)}, {len(betas)} and {len(powers)}."
         )
     for power in powers:
-        check_ridge_power(power, "powers")
+        _check_power(power, "powers")
     terms = [(float(alpha), np.asarray(beta), int(power)) for alpha, beta, power in terms]
     return _sum(net, params0, terms, x, method=method, ridge=ridge, delta=delta)
 
@@ -143,15 +136,10 @@ def two_xor(
     w^*_r = \frac{2}{m^{1/4}} \sqrt{\frac{\sqrt{2\pi}}{4}}\, (e_i \pm e_j)$$
 
     with the plus in the first half, where $a_r = 1$, and the minus in the second: no neuron sees
-    both, and $\|W^*\|_{2,4}^4 = 8\pi$ exactly, whatever m, d and the norm of the inputs.
+    both, and $\|W^*\|_{2,4}^4 = 8\pi$ exactly, whatever m, d and the norm of the inputs. `net`,
+    `params0` and `x` are as for `ridge_power`.
 
     Source: BL-38, arXiv:1910.01619 section 5.
-
-    Args:
-        net: with activation="relu3", init="symmetric" and init_scale $1/B_x$.
-        params0: its start.
-        x: points of norm $B_x$ where the error is measured.
-        coordinates: i and j.
 
     Raises:
         ValueError: the network or its start is not of that kind, rows of `x` have another norm, or
@@ -182,8 +170,140 @@ def two_xor(
     return report(net, params0, dW, lambda z: z[:, i] * z[:, j], x, limit=norm, bound=norm)
 
 
+@entry
+def ridge_norm_bound(
+    power: int,
+    *,
+    alpha: int | float = 1.0,
+    beta_norm: int | float = 1.0,
+    radius: int | float = 1.0,
+    delta: int | float = 1.0,
+) -> float:
+    r"""Theorem 7: a 2,4 norm that suffices for the quadratic term to be $\alpha(\beta^\top x)^p$.
+
+    $$\|W^*\|_{2,4}^4 \le \frac{32\pi}{\delta} \max((p-2)^3, 1)\, \alpha^2 B_x^{2(p-2)}
+    \|\beta\|^{2p}$$
+
+    with probability at least 1 - delta over the start, on inputs of norm $B_x$, the `radius`. With
+    delta = 1 the bound is four times, or more, that of the mean. Returned is the bound on the norm
+    itself, the fourth root.
+
+    Source: BL-48, arXiv:1910.01619 Theorem 7.
+
+    Example:
+        >>> print(round(ridge_norm_bound(4) ** 4, 1))  # 256 pi
+        804.2
+    """
+    _check_power(power)
+    check_finite(alpha, "alpha")
+    check_positive(beta_norm, "beta_norm")
+    check_positive(radius, "radius")
+    if not 0 < delta <= 1:
+        raise ValueError(f"`delta` must be a probability in (0, 1], got delta={delta}.")
+    growth = max((power - 2) ** 3, 1) * float(radius) ** (2 * power - 4)
+    fourth = 32 * math.pi / delta * growth * float(alpha) ** 2 * float(beta_norm) ** (2 * power)
+    return fourth**0.25
+
+
+@entry
+def quadratic_sample_size(
+    *,
+    norm: int | float,
+    second_moment: int | float,
+    radius: int | float = 1.0,
+    epsilon: int | float,
+) -> float:
+    r"""Samples that the quadratic model needs for a gap of `epsilon`, as an order.
+
+    $$n_Q \sim \frac{B_x^4 B_w^4 M_{x,\mathrm{op}}^2}{\varepsilon^2}$$
+
+    for a target fitted by a movement of 2,4 `norm` $B_w$, on inputs of norm $B_x$ with the
+    `second_moment_norm` $M_{x,\mathrm{op}}$. Constants and logarithms are left out.
+
+    Source: BL-48, arXiv:1910.01619 after Theorem 6.
+
+    Example:
+        >>> quadratic_sample_size(norm=2.0, second_moment=0.5, epsilon=0.5)
+        16.0
+    """
+    sizes = {"norm": norm, "second_moment": second_moment, "radius": radius, "epsilon": epsilon}
+    for name, value in sizes.items():
+        check_positive(value, name)
+    size = float(radius) ** 4 * float(norm) ** 4 * float(second_moment) ** 2
+    return size / float(epsilon) ** 2
+
+
+class SampleSizes(eqx.Module):
+    """Sample sizes up to constants and logarithms: for comparison only."""
+
+    quadratic: float
+    ntk: float
+
+    @property
+    def ratio(self) -> float:
+        """The quadratic model's samples over the NTK's."""
+        return self.quadratic / self.ntk
+
+
+@entry
+def sample_sizes(
+    d: int,
+    target: int | Literal["two-xor"],
+    *,
+    epsilon: int | float,
+    alpha: int | float = 1.0,
+    beta_norm: int | float = 1.0,
+) -> SampleSizes:
+    r"""Samples that the quadratic model and the NTK need for a gap of `epsilon`, as orders.
+
+    $$\alpha(\beta^\top x)^p: \quad n_Q \sim \frac{p^3 \alpha^2 \|\beta\|^{2p}}{d\, \varepsilon^2},
+    \quad n_L \sim \frac{p^2 \alpha^2 \|\beta\|^{2p}}{\varepsilon^2}; \qquad
+    x_1 x_2: \quad n_Q \sim \frac{d}{\varepsilon^2}, \quad n_L \gtrsim \frac{d^2}{\varepsilon^2}$$
+
+    on isotropic inputs of unit norm for a power, of norm $\sqrt d$ for 2-XOR. All are upper bounds
+    without their constants and logarithms, so that $n_Q/n_L = p/d$ compares bounds; only the last
+    is a lower bound, cited by the paper.
+
+    Source: BL-48, arXiv:1910.01619 section 5.
+
+    Args:
+        d: dimension.
+        target: p, which is 2, 3, or an even number from 4 on; or "two-xor".
+        epsilon: the gap aimed at.
+        alpha: the factor of a power.
+        beta_norm: $\|\beta\|$ of a power.
+
+    Example:
+        >>> sample_sizes(100, 4, epsilon=0.1).ratio
+        0.04
+        >>> sample_sizes(20, "two-xor", epsilon=0.5)
+        SampleSizes(quadratic=80.0, ntk=1600.0)
+    """
+    check_count(d, "d", most=None)
+    check_finite(alpha, "alpha")
+    check_positive(beta_norm, "beta_norm")
+    check_positive(epsilon, "epsilon")
+    if isinstance(target, str):
+        check_name(target, ["two-xor"], "target")
+        return SampleSizes(quadratic=d / float(epsilon) ** 2, ntk=d**2 / float(epsilon) ** 2)
+    _check_power(target, "target")
+    scale = (float(alpha) / float(epsilon)) ** 2 * float(beta_norm) ** (2 * target)
+    return SampleSizes(quadratic=target**3 * scale / d, ntk=target**2 * scale)
+
+
+def _check_power(power: int, name: str = "power") -> None:
+    """Raise unless Theorem 7 covers the power: 2, 3, or even."""
+    check_count(power, name, least=0, most=MOST_TERMS)
+    if power < 2 or (power % 2 and power != 3):
+        raise ValueError(
+            f"`{name}` must be 2, 3, or an even number from 4 on, got {name}={power}. "
+            "ReLU features do not see the odd powers from 3 on, and the quadratic term adds two: "
+            "use a sum of admissible powers, or power_extraction with another activation."
+        )
+
+
 def _sum(net, params0, terms, x, *, method, ridge, delta) -> QuadraticFit:
-    """The terms (alpha, beta, power), dealt out to the pairs of twins in turn."""
+    """The fit of the terms (alpha, beta, power), dealt out to the pairs of twins in turn."""
     check_name(method, ["hermite", "zonal", "least-squares"], "method")
     radius = check_start(net, params0, x)
     if method == "least-squares" and x is None:
@@ -205,13 +325,9 @@ def _sum(net, params0, terms, x, *, method, ridge, delta) -> QuadraticFit:
         limit += 8 * share * length**4 * readout.energy
         sizes = {"alpha": alpha, "beta_norm": length, "radius": radius}
         bound += share * ridge_norm_bound(power, **sizes, delta=delta) ** 4
-    target = _powers(terms)
-    return report(net, params0, dW, target, x, limit=limit**0.25, bound=bound**0.25)
 
-
-def _powers(terms) -> Callable[[Float64[np.ndarray, "n d"]], Float64[np.ndarray, " n"]]:
     def target(z):
         values = [alpha * (z @ np.asarray(beta, np.float64)) ** p for alpha, beta, p in terms]
         return np.sum(values, axis=0)
 
-    return target
+    return report(net, params0, dW, target, x, limit=limit**0.25, bound=bound**0.25)

@@ -9,8 +9,7 @@ import pytest
 
 import unlazy as ul
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.papers.bai_lee2020 import ridge_power, ridge_sum, two_xor
-from unlazy.papers.shared import relu_readout
+from unlazy.papers.bai_lee2020 import relu_readout, ridge_power, ridge_sum, two_xor
 
 D, N = 6, 50
 BETA = np.eye(D)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Output weights with which random ReLU features are a power of a linear function.
+r"""Lemma 9: output weights with which random ReLU features are a power of a linear function.
 
 A readout gives each neuron $w \sim N(0, B_x^{-2} I)$ a number a(w) such that, on the sphere of
 radius $B_x$, $\mathbb E_w[\mathrm{relu}(w^\top x)\, a(w)] = \alpha (\beta^\top x)^q$.
@@ -18,14 +18,41 @@ from unlazy.core.checks import check_count, check_finite, check_inputs, check_na
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
-from unlazy.papers.shared.arc_cosine_series import relu_series
+from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.quadratic_fit import checked_direction
 from unlazy.special import funk_hecke, gegenbauer, gegenbauer_power, harmonic_dimension, hermite
 
 Method = Literal["hermite", "zonal", "least-squares"]
-Weights = Float[Array | np.ndarray, "q d"]
-Inputs = Float[Array | np.ndarray, "n d"]
 
 _ENTRIES = 2**24  # of the features held at a time: 128 MB in float64
+
+
+@entry
+def relu_series(degree: int) -> Float64[np.ndarray, " q"]:
+    r"""Power series of $\mathbb E[\mathrm{relu}(g)\,\mathrm{relu}(g')]$ in the correlation u.
+
+    $$\kappa_1(u) = \frac{\sin\theta + u (\pi - \theta)}{2\pi} = \sum_p c_p u^p, \qquad
+    c_0 = \frac1{2\pi}, \quad c_1 = \frac14, \quad
+    c_{2l} = \frac{1}{2\pi} \frac{(2l-3)!!}{(2l-2)!!} \frac{1}{(2l-1)\, 2l}$$
+
+    with $u = \cos\theta$, up to p = `degree`. Odd coefficients from $c_3$ on vanish: random ReLU
+    features do not see those powers. The others are at least $1/(2\pi \max(p, 1)^3)$. $c_p$ is the
+    square of the p-th Hermite coefficient of ReLU.
+
+    Source: BL-33, arXiv:1910.01619 proof of Lemma 9.
+
+    Example:
+        >>> print(relu_series(4) * 48 * np.pi)
+        [24.         37.69911184 12.          0.          1.        ]
+    """
+    check_count(degree, "degree", least=0, most=10**6)
+    c = np.zeros(max(degree, 1) + 1)
+    c[:2] = 1 / (2 * math.pi), 0.25
+    ratio = 1.0  # (2l-3)!!/(2l-2)!!, by its recurrence: the factorials themselves overflow
+    for l in range(1, degree // 2 + 1):
+        c[2 * l] = ratio / (2 * math.pi * (2 * l - 1) * 2 * l)
+        ratio *= (2 * l - 1) / (2 * l)
+    return c[: degree + 1]
 
 
 class RidgeReadout(eqx.Module):
@@ -37,7 +64,7 @@ class RidgeReadout(eqx.Module):
 
 @entry
 def relu_readout(
-    W: Weights,
+    W: Float[Array | np.ndarray, "q d"],
     alpha: int | float,
     beta: Float[Array | np.ndarray, " d"],
     power: int,
@@ -47,7 +74,7 @@ def relu_readout(
     x: Inputs | None = None,
     ridge: int | float = 0.0,
 ) -> RidgeReadout:
-    r"""Lemma 9: the numbers that make random ReLU features a power, in one of three forms.
+    r"""The numbers a(w) that make random ReLU features a power, in one of three forms.
 
     $$\mathbb E_{w \sim N(0, B_x^{-2} I)}[\mathrm{relu}(w^\top x)\, a(w)] = \alpha (\beta^\top x)^q,
     \qquad \|x\| = B_x, \qquad q \in \{0, 1, 2, 4, 6, \dots\}$$
@@ -66,7 +93,7 @@ def relu_readout(
     Source: BL-34, BL-35 and BL-36, arXiv:1910.01619 Lemma 9 (with $B_x^{2p}$ as in its proof).
 
     Args:
-        W: neurons, one a row; of the law above for the first two forms.
+        W: one neuron per row; drawn by the law above for the first two forms.
         alpha: the factor.
         beta: the direction.
         power: q.
@@ -87,7 +114,12 @@ def relu_readout(
     check_name(method, _FORMS, "method")
     check_finite(alpha, "alpha")
     check_positive(radius, "radius")
-    check_readout_power(power)
+    check_count(power, "power", least=0)
+    if power % 2 and power != 1:
+        raise ValueError(
+            f"`power` must be 0, 1 or even, got power={power}. "
+            "ReLU features do not see the odd powers from 3 on."
+        )
     W, beta = np.asarray(W, np.float64), checked_direction(beta, np.shape(W)[1])
     if method == "least-squares":
         if x is None:
@@ -99,32 +131,8 @@ def relu_readout(
     return _FORMS[method](float(radius) * W, beta / np.linalg.norm(beta), power, scale)
 
 
-def check_readout_power(power: int, name: str = "power") -> None:
-    """Raise unless ReLU features see that power."""
-    check_count(power, name, least=0)
-    if power % 2 and power != 1:
-        raise ValueError(
-            f"`{name}` must be 0, 1 or even, got {name}={power}. "
-            "ReLU features do not see the odd powers from 3 on."
-        )
-
-
-def checked_direction(
-    beta: Float[Array | np.ndarray, " d"], d: int, name: str = "beta"
-) -> Float64[np.ndarray, " d"]:
-    """Raise unless `beta` is a direction among d inputs."""
-    check_finite(beta, name)
-    direction = np.asarray(beta, np.float64)
-    if direction.shape != (d,) or not direction.any():
-        raise ValueError(
-            f"`{name}` must be a nonzero vector of shape ({d},), got {name}.shape={direction.shape}"
-            f"{' with zeros only' if direction.shape == (d,) else ''}."
-        )
-    return direction
-
-
 def _hermite(W: np.ndarray, unit: np.ndarray, q: int, scale: float) -> RidgeReadout:
-    """Of standard Gaussian neurons, for the unit sphere, times `scale`."""
+    """The readout of standard Gaussian neurons for the unit sphere, times `scale`."""
     c = float(relu_series(q)[q])
     sign = -1.0 if q >= 4 and q % 4 == 0 else 1.0  # eta_q = (-1)^(q/2 - 1) sqrt(c_q)
     a = scale * sign / math.sqrt(c) * hermite(W @ unit, q)[q]

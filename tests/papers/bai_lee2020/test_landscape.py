@@ -11,7 +11,6 @@ from unlazy.curvature import extreme_eigenvalues
 from unlazy.escape import regularizer
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.bai_lee2020 import (
-    REGULARIZER_CONSTANT,
     QuadraticRisk,
     curvature_bound,
     localization_radius,
@@ -20,6 +19,7 @@ from unlazy.papers.bai_lee2020 import (
     slack,
     slack_bound,
 )
+from unlazy.papers.bai_lee2020.landscape import REGULARIZER_CONSTANT
 
 SIZES = [(4, 2, 1), (6, 3, 5), (10, 4, 11), (38, 5, 6)]  # m, d, n: each compiles once
 LOSSES = ["logistic", "pseudo-huber"]

@@ -62,10 +62,11 @@ def test_no_bound_is_exceeded(problem):
     net, params, W, x, _ = problem
     f, f_L, f_Q = over_all_signs(net, params, W, x)
     args = (net, params, W, x)
-    assert np.all(np.abs(f_Q[0]) <= bai_lee2020.quadratic_bound(*args))
-    assert np.all(bai_lee2020.linear_variance(*args) <= bai_lee2020.linear_variance_bound(*args))
+    bounds = bai_lee2020.term_bounds(*args)
+    assert np.all(np.abs(f_Q[0]) <= bounds.quadratic)
+    assert np.all(bai_lee2020.linear_variance(*args) <= bounds.linear_variance)
     remainder = np.max(np.abs(f - f_L - f_Q), axis=0)
-    assert np.all(remainder <= bai_lee2020.remainder_bound(*args))
+    assert np.all(remainder <= bounds.remainder)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "pseudo-huber"])
@@ -87,7 +88,8 @@ def test_the_quadratic_bound_is_attained():
     params = ul.nets.TwoLayerParams(W=jnp.full((2, 1), 2.0), a=jnp.array([1.0, 1.0]))
     x, W = jnp.ones((1, 1)), jnp.full((2, 1), 0.5)
     value = escape.quadratic_output(net, params, W, x)
-    np.testing.assert_allclose(value, bai_lee2020.quadratic_bound(net, params, W, x), rtol=1e-6)
+    bound = bai_lee2020.term_bounds(net, params, W, x).quadratic
+    np.testing.assert_allclose(value, bound, rtol=1e-6)
 
 
 def test_the_remainder_bound_is_attained(x64):
@@ -97,7 +99,8 @@ def test_the_remainder_bound_is_attained(x64):
     x, W = jnp.ones((1, 1)), jnp.full((4, 1), 0.5)
     z0, z, root = 2.0, 0.5, 2.0
     rest = 4 / root * ((z0 + z) ** 3 / 6 - z0**3 / 6 - z0**2 / 2 * z - z0 / 2 * z**2)
-    np.testing.assert_allclose(bai_lee2020.remainder_bound(net, params, W, x), rest, rtol=1e-12)
+    bound = bai_lee2020.term_bounds(net, params, W, x).remainder
+    np.testing.assert_allclose(bound, rest, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("d", "m", "largest"), [(10, 1000, 5.3), (50, 2000, 9.2), (5, 10000, 4.6)])
@@ -163,7 +166,7 @@ def test_a_movement_of_the_output_weights_is_refused_where_it_would_be_left_out(
     net = TwoLayer(2, 4, "relu3", init="symmetric")
     params = net.init(key=getkey())
     delta = TwoLayerParams(W=jnp.ones((4, 2)), a=jnp.arange(4.0))
-    for function in (ul.escape.quadratic_output, ul.papers.bai_lee2020.remainder_bound):
+    for function in (ul.escape.quadratic_output, ul.papers.bai_lee2020.term_bounds):
         with pytest.raises(ValueError, match="`delta` must move the hidden layer alone"):
             function(net, params, delta, jnp.eye(2))
     still = TwoLayerParams(W=jnp.ones((4, 2)), a=jnp.zeros(4))
