@@ -17,7 +17,7 @@ from unlazy.papers.allenzhu_li_liang2019 import (
     three_layer_weights,
     two_layer_weights,
 )
-from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import bounded_indicator
+from unlazy.papers.allenzhu_li_liang2019.indicator_errors import bounded_indicator
 from unlazy.papers.arora2019 import minimum_norm
 from unlazy.papers.bai_lee2020 import relu_readout, ridge_power, ridge_sum, two_xor
 from unlazy.papers.shared.smooth_functions import as_series

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
-from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import random_factors, random_rows
+from unlazy.papers.allenzhu_li_liang2019.concept_classes import random_factors, random_rows
 from unlazy.papers.shared import PowerSeries, SeriesComplexity, series_complexity, taylor_series
 from unlazy.papers.shared.smooth_functions import (
     Function,

@@ -16,12 +16,12 @@ from unlazy.core.float64 import float64
 from unlazy.nets import ResNet3Params
 from unlazy.papers.allenzhu_li2019.biased_concepts import BiasedConcept
 from unlazy.papers.allenzhu_li2019.residual_concepts import ResidualConcept
+from unlazy.papers.allenzhu_li_liang2019.indicator_errors import indicator_bias
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     IndicatorFunction,
     Truncation,
     indicator_function,
 )
-from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import indicator_bias
 from unlazy.papers.shared import PowerSeries
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares

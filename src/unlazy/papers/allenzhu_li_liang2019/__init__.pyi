@@ -1,3 +1,8 @@
+from unlazy.papers.allenzhu_li_liang2019.concept_classes import (
+    ThreeLayerConcept as ThreeLayerConcept,
+)
+from unlazy.papers.allenzhu_li_liang2019.concept_classes import TwoLayerConcept as TwoLayerConcept
+from unlazy.papers.allenzhu_li_liang2019.concept_classes import product_concept as product_concept
 from unlazy.papers.allenzhu_li_liang2019.coupling import flip_first_layer as flip_first_layer
 from unlazy.papers.allenzhu_li_liang2019.coupling import pseudo_terms as pseudo_terms
 from unlazy.papers.allenzhu_li_liang2019.coupling import signed_coupling as signed_coupling
@@ -20,11 +25,9 @@ from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
     truncated_moments as truncated_moments,
 )
 from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import window_moment as window_moment
+from unlazy.papers.allenzhu_li_liang2019.indicator_errors import indicator_error as indicator_error
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     indicator_function as indicator_function,
-)
-from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import (
-    indicator_error as indicator_error,
 )
 from unlazy.papers.allenzhu_li_liang2019.information_out_of_randomness import (
     ThreeLayerStart as ThreeLayerStart,
@@ -61,12 +64,6 @@ from unlazy.papers.allenzhu_li_liang2019.theorems import two_layer_rates as two_
 from unlazy.papers.allenzhu_li_liang2019.three_layer_algorithm import (
     three_layer_sgd as three_layer_sgd,
 )
-from unlazy.papers.allenzhu_li_liang2019.three_layer_concepts import (
-    ThreeLayerConcept as ThreeLayerConcept,
-)
-from unlazy.papers.allenzhu_li_liang2019.three_layer_concepts import (
-    product_concept as product_concept,
-)
 from unlazy.papers.allenzhu_li_liang2019.three_layer_existence import (
     three_layer_weights as three_layer_weights,
 )
@@ -79,9 +76,6 @@ from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
     three_layer_regularizer as three_layer_regularizer,
 )
 from unlazy.papers.allenzhu_li_liang2019.two_layer_algorithm import two_layer_sgd as two_layer_sgd
-from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import (
-    TwoLayerConcept as TwoLayerConcept,
-)
 from unlazy.papers.allenzhu_li_liang2019.two_layer_existence import (
     two_layer_weights as two_layer_weights,
 )

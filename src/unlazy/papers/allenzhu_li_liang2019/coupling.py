@@ -150,10 +150,8 @@ def signed_coupling(
     check_finite(delta.V, "delta.V")
     check_count(draws, "draws")
     check_key(key)
-    ones = jnp.ones(net.widths[0], params.W.dtype)
     signs = draw_signs(key, (draws, net.widths[0]), params.W.dtype)
-    signal, errors, unsigned = _errors(net, params, delta, jnp.asarray(x), signs, ones)
-    return SignedCoupling(_rms(signal), _rms(errors), _rms(unsigned))
+    return SignedCoupling(*map(_rms, _errors(net, params, delta, jnp.asarray(x), signs)))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -163,7 +161,6 @@ def _errors(
     delta: ThreeLayerParams,
     x: Float[Array, "n d"],
     signs: Float[Array, "draws m1"],
-    ones: Float[Array, " m1"],
 ) -> tuple[Array, Array, Array]:
     """The signal, the errors for every draw of the signs, and the error without signs."""
     start, pattern = net(params, x), sign_pattern(net, params, x)
@@ -175,7 +172,7 @@ def _errors(
         return net(end, x) - start - signal
 
     # One draw at a time: each is as large as the network.
-    return signal, jax.lax.map(error, signs), error(ones)
+    return signal, jax.lax.map(error, signs), error(jnp.ones(net.widths[0], params.W.dtype))
 
 
 def _moved(

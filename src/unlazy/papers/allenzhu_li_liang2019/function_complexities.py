@@ -33,17 +33,13 @@ def function_complexity(
     exponential and $C^* = 10^4$ the first has 4343 digits. An infinite series is summed until 50
     terms in a row are 40 nats below the largest.
 
+    The `functions` are names ("sin"), activations, coefficients lowest degree first, or
+    `papers.shared.taylor_series("sin", scale=3)`. Use `papers.shared.log_series` for an infinite
+    series without a name, `papers.shared.chebyshev_series` where there is none. `radius` is R,
+    `constant` is $C^*$ and `exponent` is $\kappa$.
+
     Source: LG-5, arXiv:1811.04918, with $\kappa = 1.75$ and $C^* = 10^4$; RN-13, arXiv:1905.10337,
     with $\kappa = 1$. "Sufficiently large" is all that is known of $C^*$; 2 suffices for RN-54.
-
-    Args:
-        functions: names ("sin"), activations, coefficients lowest degree first, or
-            `papers.shared.taylor_series("sin", scale=3)`. Use `papers.shared.log_series` for an
-            infinite series without a name, `papers.shared.chebyshev_series` where there is none.
-        radius: R.
-        epsilon: $\varepsilon$.
-        constant: $C^*$.
-        exponent: $\kappa$.
 
     Returns:
         Both as decimal logarithms. $C_\varepsilon$ is infinite, with the reason, where $C^* R$ is

@@ -24,7 +24,7 @@ from unlazy.papers.allenzhu_li_liang2019.interval_partitions import (
 from unlazy.papers.shared.smooth_functions import unit_rows
 from unlazy.papers.shared.start_scales import Squares, check_start_scale, squares
 
-_ENTRIES = 2**22  # of V0 at a time
+_ENTRIES = 2**22  # entries of V0 held at a time
 _HIGHEST = jax.lax.Precision.HIGHEST
 Rows = Callable[[int, int], Float[Array | np.ndarray, "r m1"]]
 

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from unlazy.core.checks import as_array
 from unlazy.core.entries import entry
 
-_HALVINGS = 80  # of the interval in which l is sought
+_HALVINGS = 80  # of the interval that contains l
 
 
 class IntervalPartition(eqx.Module):

@@ -50,7 +50,7 @@ def rademacher_pseudo_two_layer_supremum(
     *,
     tau: int | float,
 ) -> TwoLayerSupremum:
-    r"""How well a two-layer pseudo network can follow given signs, with the movement that does it.
+    r"""The largest correlation of a two-layer pseudo network with given signs, and its maximiser.
 
     $$\sup_{\|W'\|_{2,\infty} \le \tau} \frac1n \sum_j \xi_j\, g^{(b)}(x_j; W') =
     \frac\tau n \sum_i |a_i| \Big\| \sum_j \xi_j D_i(x_j)\, x_j \Big\|_2$$
@@ -118,7 +118,7 @@ def rademacher_pseudo_three_layer_supremum(
     tau_w: int | float,
     tau_v: int | float,
 ) -> ThreeLayerSupremum:
-    r"""How well a three-layer pseudo network can follow given signs, with the movement for it.
+    r"""The largest correlation of a three-layer pseudo network with given signs, and its maximiser.
 
     $$\sup \frac1n \sum_j \xi_j\, g^{(b,b)}(x_j; W', V') = \frac{\tau_w \tau_v}{n}
     \Big( \sum_q s_q^4 \Big)^{1/4}, \qquad

@@ -97,16 +97,11 @@ def rademacher_relu_layer(
     \{\|v\|_1 \le B, \|v\|_\infty \le D\}: \quad 2 D \sum_j \mathcal R(\mathcal F_j)
     + B R \sqrt{\frac{\log m}{n}}$$
 
-    for fixed and for free output weights, where R bounds $|\sigma(f_j^0)|$ for a reference in each
-    class. The second holds up to a constant in its last term.
+    for fixed output weights, with `l1_norm` for $\|w\|_1$, and for free ones, with `free` for
+    (B, D, R) and n samples. R bounds $|\sigma(f_j^0)|$ for a reference in each class. The second
+    bound holds up to a constant in its last term.
 
     Source: LG-19 (e) and (f), arXiv:1811.04918 Proposition A.12.
-
-    Args:
-        rates: the complexities of the classes.
-        l1_norm: $\|w\|_1$ of fixed weights.
-        free: (B, D, R), for free weights.
-        n: number of samples, for free weights.
 
     Example:
         >>> rademacher_relu_layer([0.1, 0.2], l1_norm=3.0)

@@ -66,18 +66,12 @@ def three_layer_theory(
     small that at $\varepsilon = 0.01$ and $C_0 = 1$ this takes a width of $10^{400}$: it says which
     constraints a practical setting fails, and by what factor. Hidden constants are set to 1.
 
+    The widths may be beyond the range of floats. `epsilon` is the excess risk aimed at, `C0` comes
+    from `three_layer_rates`, and `polylog` is the factor behind "much smaller". A movement or noise
+    that is given stands in place of its formula.
+
     Source: LG-18, arXiv:1811.04918 Table 1; the slack of $\tau_w$ and $\sigma_w$ is a choice within
     the constraints, and $\varepsilon$ stands for the paper's $\varepsilon_0$ and $\varepsilon$.
-
-    Args:
-        widths: $(m_1, m_2)$; they may be beyond the range of floats.
-        epsilon: excess risk aimed at.
-        C0: $C_0$ of `three_layer_rates`.
-        tau_w: your own setting, in place of the formula.
-        tau_v: see `tau_w`.
-        sigma_w: see `tau_w`.
-        sigma_v: see `tau_w`.
-        polylog: the factor behind "much smaller".
 
     Example:
         >>> theory = three_layer_theory((1000, 1000), epsilon=0.1)
@@ -110,7 +104,7 @@ def three_layer_theory(
 def _conditions(
     m1: float, m2: float, eps: float, log: float, t: dict[str, float]
 ) -> tuple[Condition, ...]:
-    """The constraints; all arguments are logarithms, `log` that of `polylog`."""
+    """The constraints, by the logarithms of all quantities; `log` is that of `polylog`."""
     w, v = 2 * t["tau_w_inf"], 2 * t["tau_v_inf"]
     first = log + m1 + w - t["sigma_w"]
     second = log + m2 + w - t["sigma_v"]
@@ -130,7 +124,7 @@ def _conditions(
 
 
 def _condition(text: str, value: float, most: float) -> Condition:
-    """The inequality of two numbers given by logarithms; of their ratio where a float fails."""
+    """Compare two numbers given by logarithms, through their ratio where a float overflows."""
     if max(abs(value), abs(most)) < 700:
         return Condition(text, math.exp(value), math.exp(most))
     return Condition(text, _number(value - most), 1.0)

@@ -7,8 +7,7 @@ import equinox as eqx
 
 from unlazy.core.checks import check_count, check_positive
 from unlazy.core.entries import entry
-from unlazy.papers.allenzhu_li_liang2019.three_layer_concepts import ThreeLayerConcept
-from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import TwoLayerConcept
+from unlazy.papers.allenzhu_li_liang2019.concept_classes import ThreeLayerConcept, TwoLayerConcept
 from unlazy.papers.shared.conditions import check_epsilon
 
 

@@ -16,14 +16,12 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind
+from unlazy.papers.allenzhu_li_liang2019.concept_classes import ThreeLayerConcept
+from unlazy.papers.allenzhu_li_liang2019.indicator_errors import bounded_indicator, indicator_bias
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     IndicatorFunction,
     Method,
     indicator_function,
-)
-from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import (
-    bounded_indicator,
-    indicator_bias,
 )
 from unlazy.papers.allenzhu_li_liang2019.information_out_of_randomness import (
     RandomInformation,
@@ -31,7 +29,6 @@ from unlazy.papers.allenzhu_li_liang2019.information_out_of_randomness import (
     check_learner_scale,
     random_information,
 )
-from unlazy.papers.allenzhu_li_liang2019.three_layer_concepts import ThreeLayerConcept
 from unlazy.papers.allenzhu_li_liang2019.two_layer_existence import errors
 from unlazy.papers.shared.start_scales import check_given_scale, squares
 
@@ -55,7 +52,7 @@ class ThreeLayerWeights(eqx.Module):
     norm_W_2_inf: float
     norm_V_2_inf: float
     first: tuple[IndicatorFunction, ...]  # the bounded h for phi_1
-    bias: Float64[np.ndarray, " p2"]  # of each
+    bias: Float64[np.ndarray, " p2"]  # of each h
     information: RandomInformation
     outputs: Float64[np.ndarray, "n *c"]  # g^(0)(x; W*, V*) at the points given
     max_error: float
@@ -161,7 +158,7 @@ def three_layer_weights(
     dW = np.zeros_like(W0)
     dW[:, -1] = balance * np.sum(right * second, axis=0) / (len(W0) * last)
     outputs = _outputs(info, a, left, right, b2, W0, b1, dW, x)
-    # Against the functions of the concept, which those that were given may not be made for.
+    # Measured against the concept: an h that was given may be made for another function.
     pairs = zip(first, concept.inner1, strict=True)
     bias = np.array([indicator_bias(h, phi, reach=reach) for h, phi in pairs])
     known = {"first": tuple(first), "bias": bias, "information": info}

@@ -32,7 +32,7 @@ def three_layer_regularizer(
     alpha: int | float = 2,
     scale: int | float | Float[Array, ""] = 1.0,
 ) -> Float[Array, ""]:
-    r"""The penalty on a movement of both hidden layers, which keeps that of the first spread.
+    r"""The penalty on a movement of both hidden layers; it keeps the movement of W spread.
 
     $$R(\sqrt\lambda W', \sqrt\lambda V') = \lambda_v \lambda \|V'\|_F^2
     + \lambda_w \lambda^{1 + \alpha/2} \|W'\|_{2,2+\alpha}^{2+\alpha}$$
@@ -61,7 +61,7 @@ def three_layer_regularizer(
 
 @entry
 def spread_ratio(W: Float[Array | np.ndarray, "m d"]) -> float:
-    r"""How unevenly the rows of a matrix share its norm: 1 if all alike, m if one has it all.
+    r"""How unevenly the rows of a matrix share its norm: 1 if all are alike, m if one has it all.
 
     $$\frac{m \|W\|_{2,4}^4}{\|W\|_F^4} = \frac{m \sum_i r_i^2}{(\sum_i r_i)^2},
     \qquad r_i = \|w_i\|^2$$
@@ -89,7 +89,7 @@ def spread_ratio(W: Float[Array | np.ndarray, "m d"]) -> float:
 def smoothed_relu(
     z: Float[Array | np.ndarray, "*shape"], std: int | float, *, derivative: int = 0
 ) -> Float[Array, "*shape"]:
-    r"""The ReLU averaged over Gaussian noise of standard deviation `std`, or a derivative of that.
+    r"""The ReLU averaged over Gaussian noise of standard deviation `std`, or its derivative.
 
     $$E_{\rho \sim N(0, s^2)}\, \sigma(z + \rho) = z\, \Phi(z/s) + s\, \varphi(z/s)$$
 
@@ -137,19 +137,12 @@ class ThreeLayerObjective:
     + R(\sqrt\lambda W', \sqrt\lambda V')$$
 
     with $W^\rho \sim N(0, \sigma_w^2)$, $V^\rho \sim N(0, \sigma_v^2)$ and $\Sigma$ a diagonal of
-    independent signs, the same for both layers; in the first variant $\Sigma = I$. Averaged over
-    the batch, with one draw for all of it.
+    independent signs, the same for both layers; variant 1 has $\Sigma = I$. It is the mean over the
+    batch, with one draw for all of it, with the `loss` of `two_layer_sgd` and R of
+    `three_layer_regularizer`. By default $\sigma_w = m_1^{-0.99}$ and $\sigma_v = m_2^{-0.51}$. The
+    multiplier of the network itself applies on top of $\lambda$.
 
     Source: LG-17, arXiv:1811.04918 section 4; the regulariser is LG-13.
-
-    Args:
-        net: the learner; its own multiplier applies on top of $\lambda$.
-        variant: 1 without signs, 2 with.
-        loss: as in `two_layer_sgd`.
-        sigma_w: $\sigma_w$; None for $m_1^{-0.99}$.
-        sigma_v: $\sigma_v$; None for $m_2^{-0.51}$.
-        lam_w: of the regulariser R, see `three_layer_regularizer`.
-        lam_v: likewise.
 
     Example:
         >>> objective = ThreeLayerObjective(ThreeLayer(inputs=2, widths=100))
@@ -189,7 +182,7 @@ class ThreeLayerObjective:
 
     @entry
     def noise(self, params: ThreeLayerParams, signs: Array, *, key: PRNGKeyArray) -> Draw:
-        """Draw noise, with the signs given."""
+        """Draw noise, for given signs."""
         key_W, key_V = jr.split(key)
         dtype, (sigma_w, sigma_v) = params.W.dtype, self.spreads
         W = _gaussian(key_W, params.W.shape, sigma_w, dtype)

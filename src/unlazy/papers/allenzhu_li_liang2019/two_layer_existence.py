@@ -14,17 +14,17 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_rows
+from unlazy.papers.allenzhu_li_liang2019.concept_classes import TwoLayerConcept
+from unlazy.papers.allenzhu_li_liang2019.indicator_errors import indicator_bias
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     IndicatorFunction,
     Method,
     indicator_function,
 )
-from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import indicator_bias
-from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import TwoLayerConcept
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares
 
-_ENTRIES = 2**24  # of the masks held at a time
+_ENTRIES = 2**24  # entries of the masks held at a time
 
 
 class TwoLayerWeights(eqx.Module):
@@ -40,7 +40,7 @@ class TwoLayerWeights(eqx.Module):
     norm_2_inf: float  # the longest row
     norm_frobenius: float
     energies: Float64[np.ndarray, " p"]  # E h^2 per function: the width that an error needs
-    bias: Float64[np.ndarray, " p"]  # of each function that an h builds, at any width
+    bias: Float64[np.ndarray, " p"]  # of each function that an h builds
     outputs: Float64[np.ndarray, "n *c"]  # of the pseudo network at the points given
     max_error: float
     rms_error: float

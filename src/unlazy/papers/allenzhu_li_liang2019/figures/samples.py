@@ -15,7 +15,7 @@ _POOL = 8192  # training sets of all sizes up to this one are cut from one draw
 
 
 def keys(seed: int) -> Keys:
-    """The keys of a seed of this paper."""
+    """The random keys of a seed, apart from those of other papers."""
     return keys_of(1811, seed)
 
 

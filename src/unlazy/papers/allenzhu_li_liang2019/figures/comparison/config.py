@@ -121,10 +121,10 @@ def cells(config: Config) -> list[Cell]:
 
 
 def _work(point: Point) -> float:
-    """About how many numbers training a network reads and writes."""
+    """Roughly how many numbers the training of a network reads and writes."""
     size, lanes = point.size, point.seeds * len(point.grid.rates) * len(point.grid.decays)
-    weights = 8 * size.width if point.method == "3layer" else 0  # of a unit, at the second layer
-    values = 12 * point.batch_size  # of a unit, in a batch
+    weights = 8 * size.width if point.method == "3layer" else 0  # per unit, in the second layer
+    values = 12 * point.batch_size  # per unit, in a batch
     return lanes * size.n / point.batch_size * size.epochs * size.width * (weights + values)
 
 

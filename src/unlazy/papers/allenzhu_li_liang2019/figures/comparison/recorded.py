@@ -13,13 +13,13 @@ PLACE = Size(128, 1000, 200)
 
 @dataclass(frozen=True)
 class Recorded:
-    """Of one target, at `PLACE` unless it says otherwise; test errors of seeds 0, 1 and 2."""
+    """The recorded errors of one target, at `PLACE` unless noted; test errors of seeds 0, 1, 2."""
 
     id: str
     test: dict[str, tuple[float, ...]]
     train: dict[str, tuple[float, ...]]
     ridge: dict[str, float]  # one seed
-    # Of one seed, with half the steps of ours.
+    # One seed, with half of our steps.
     widths: dict[str, dict[int, float]]
     samples: dict[str, dict[int, float]]
 
@@ -43,12 +43,7 @@ RECORDED = {
             "3layer(last)": (16.6, 20.5, 18.8),
             "2layer(last)": (20.8, 17.5, 20.2),
         },
-        ridge={
-            "3layer(NTK)": 8.1,
-            "2layer(NTK)": 21.6,
-            "3layer(last)": 17.1,
-            "2layer(last)": 16.1,
-        },
+        ridge={"3layer(NTK)": 8.1, "2layer(NTK)": 21.6, "3layer(last)": 17.1, "2layer(last)": 16.1},
         widths={"3layer": {32: 1.50, 64: 0.84}, "2layer": {32: 23.1, 64: 17.2}},
         samples={
             "3layer": {200: 4.28, 500: 1.39, 1000: 0.84, 2000: 0.69},

@@ -4,8 +4,8 @@
 The target is (tanh 8x_1 + tanh 8x_2 + tanh 8x_3 - 2)^2 tanh 8x_4.
 Left: the test error against the width at 1000 samples, right: against the number of samples, for
 two- and three-layer networks whose hidden weights are trained, for their linearisations (NTK), and
-for training the last layer alone. The kernels are trained by SGD, as in the paper, and solved
-exactly besides.
+for training the last layer alone. The kernels are trained by SGD, as in the paper, and also solved
+exactly.
 
 Source: LG-52, arXiv:1811.04918 Figure 2. The sizes, grids and the exact solutions are ours.
 """

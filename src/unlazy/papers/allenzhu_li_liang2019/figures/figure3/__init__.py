@@ -62,7 +62,7 @@ def _smoke() -> Config:
 
 
 def _paper() -> Config:
-    """Fewer lanes where the network is large; see the presets of Figure 1."""
+    """The paper's sizes, with fewer lanes where the network is large, as in Figure 1."""
     second, strengths = (1e-5, 1e-4), (1e-8, 1e-7, 1e-6)
     wide: dict[str, Any] = {"rates": 5, "low": 0.2, "second": second, "strengths": strengths}
     pairs = [_pair(m, decays=(0.0, *_DECAYS), **wide, epochs=800) for m in (200, 500, 1000)]

@@ -23,7 +23,7 @@ _FACTOR = 1.5
 
 
 class Curves:
-    """The best lanes by width and seed."""
+    """The best lanes, by width and seed."""
 
     def __init__(self, config: Config, results: Results) -> None:
         self.config, self.widths = config, config.widths()

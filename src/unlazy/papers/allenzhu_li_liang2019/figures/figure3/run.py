@@ -27,7 +27,7 @@ MOMENTUM = 0.9
 
 
 class Penalized(NamedTuple):
-    """A network with its own strength of the penalty, which is not trained."""
+    """A network with its own strength of the penalty; the strength is not trained."""
 
     net: ThreeLayerParams
     lam_w: Float[Any, ""]
@@ -40,7 +40,7 @@ class Objective:
     net: ThreeLayer
 
     def __call__(self, params: Penalized, batch: Samples) -> Float[Array, ""]:
-        """Its value on a batch."""
+        """The value on a batch."""
         penalty = three_layer_regularizer(params.net, lam_w=1.0, lam_v=0.0)
         return Error(self.net)(params, batch) + params.lam_w * penalty
 
@@ -55,12 +55,12 @@ class Error:
     net: ThreeLayer
 
     def __call__(self, params: Penalized, batch: Samples) -> Float[Array, ""]:
-        """Its value on a batch."""
+        """The value on a batch."""
         return MeanSquare(self.net)(params.net, batch)
 
 
 def decay_second_layer(lr: Any, wd: Any) -> optax.GradientTransformation:
-    """PyTorch's SGD with momentum, its weight decay on `V` alone."""
+    """PyTorch's SGD with momentum, with weight decay on `V` alone."""
     return optax.chain(
         optax.add_decayed_weights(wd, mask=_second_layer),
         optax.trace(MOMENTUM),

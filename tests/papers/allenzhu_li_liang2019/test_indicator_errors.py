@@ -6,7 +6,7 @@ import pytest
 from scipy.special import ndtr
 
 from unlazy.papers.allenzhu_li_liang2019 import indicator_error, indicator_function
-from unlazy.papers.allenzhu_li_liang2019.indicator_to_function_errors import (
+from unlazy.papers.allenzhu_li_liang2019.indicator_errors import (
     bounded_indicator,
     indicator_bias,
     indicator_means,

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equation (4.1) and Remark 4.2: the concept class of three-layer learners."""
+"""Equations (3.1) and (4.1), Remark 4.2: the concept classes of two- and three-layer learners."""
 
 import math
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
+from unlazy.core.float64 import float64
 from unlazy.data.composed_products import PAIRS, ComposedProduct
-from unlazy.papers.allenzhu_li_liang2019.two_layer_concepts import (
-    random_factors,
-    random_rows,
-    weighted,
-)
 from unlazy.papers.shared import (
     PowerSeries,
     SeriesComplexity,
@@ -30,6 +27,7 @@ from unlazy.papers.shared.smooth_functions import (
     Inputs,
     Outputs,
     as_functions,
+    checked_products,
     columns,
     forms,
     on_rows,
@@ -38,6 +36,81 @@ from unlazy.papers.shared.smooth_functions import (
 )
 
 Vectors = Float[Array | np.ndarray, "_ _"]
+
+
+class TwoLayerConcept(eqx.Module):
+    r"""A function of the class that two-layer learners provably learn.
+
+    $$f^*_r(x) = \sum_{i \le p} a^*_{r,i}\, \phi_i(\langle w^*_{1,i}, x\rangle)\,
+    \langle w^*_{2,i}, x\rangle, \qquad \|w^*_{1,i}\| = \|w^*_{2,i}\| = 1, \quad |a^*_{r,i}| \le 1$$
+
+    A plain two-layer network has $w^*_{2,i} = e_d$, the padded coordinate of the inputs.
+
+    Factors `a` of shape (p,) give values of shape (n,), and (k, p) gives (n, k). The `functions`
+    $\phi_i$ are names, activations, coefficients or `PowerSeries`; `w1` and `w2` have one direction
+    per row.
+
+    Source: LG-3, arXiv:1811.04918 eq. (3.1).
+
+    Example:
+        >>> concept = TwoLayerConcept(np.ones(1), ["sin"], np.eye(3)[:1], np.eye(3)[2:])
+        >>> print(concept(np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.5]])))
+        [0.         0.42073549]
+    """
+
+    a: Float64[np.ndarray, "*c p"]
+    functions: tuple[PowerSeries, ...]
+    w1: Float64[np.ndarray, "p d"]
+    w2: Float64[np.ndarray, "p d"]
+
+    @entry
+    def __init__(
+        self,
+        a: Float[Array | np.ndarray, "*c p"],
+        functions: Sequence[Function],
+        w1: Float[Array | np.ndarray, "p d"],
+        w2: Float[Array | np.ndarray, "p d"],
+    ) -> None:
+        self.functions, self.w1, self.w2 = checked_products(functions, w1, w2)
+        self.a = small_factors(a, len(self.functions))
+
+    @classmethod
+    @entry
+    def sample(
+        cls,
+        inputs: int,
+        functions: Sequence[Function],
+        *,
+        outputs: int | None = None,
+        key: PRNGKeyArray,
+    ) -> "TwoLayerConcept":
+        """Draw directions uniformly from the sphere and factors uniformly from [-1, 1]."""
+        check_count(inputs, "inputs")
+        if outputs is not None:
+            check_count(outputs, "outputs")
+        check_key(key)
+        p = len(as_functions(functions, "functions"))
+        key_a, key_1, key_2 = jr.split(key, 3)
+        w1, w2 = (random_rows(p, inputs, key=k) for k in (key_1, key_2))
+        shape = (p,) if outputs is None else (outputs, p)
+        return cls(random_factors(shape, key=key_a), functions, w1, w2)
+
+    @entry
+    def __call__(self, x: Inputs) -> Outputs:
+        """The values at the rows of `x`, in their dtype."""
+        return on_rows(self._values, x, self.w1.shape[1])
+
+    @entry
+    def complexity(
+        self, *, epsilon: float = 0.1, constant: int | float = 2.0, exponent: int | float = 1.75
+    ) -> SeriesComplexity:
+        r"""The largest $C_\varepsilon(\phi_i, 1)$ and $C_s(\phi_i, 1)$: LG-5."""
+        return series_complexity(
+            self.functions, epsilon=epsilon, constant=constant, exponent=exponent
+        )
+
+    def _values(self, x: Array) -> Array:
+        return _weighted(columns(self.functions, forms(x, self.w1)) * forms(x, self.w2), self.a)
 
 
 class ThreeLayerComplexity(eqx.Module):
@@ -65,19 +138,11 @@ class ThreeLayerConcept(eqx.Module):
     class each $\phi_{1,j}$ is multiplied by $\langle w^*_{3,j}, x\rangle$ and each $\phi_{2,j}$ by
     $\langle w^*_{4,j}, x\rangle$, with $w^*_{1,j} \perp w^*_{3,j}$.
 
-    Source: LG-4, arXiv:1811.04918 eq. (4.1) and Remark 4.2.
+    Factors `a` of shape (p1,) give values of shape (n,), and (k, p1) gives (n, k). The functions
+    `outer` $\Phi_i$, `inner1` $\phi_{1,j}$ and `inner2` $\phi_{2,j}$ are names, activations,
+    coefficients or `PowerSeries`; `v1` and `v2` have shape (p1, p2), `w1` to `w4` (p2, d).
 
-    Args:
-        a: factors, (p1,) for values of shape (n,), or (k, p1) for (n, k).
-        outer: $\Phi_i$, one per term: names, activations, coefficients or `PowerSeries`.
-        v1: $v^*_1$, (p1, p2).
-        v2: $v^*_2$, (p1, p2).
-        inner1: $\phi_{1,j}$, p2 of them.
-        inner2: $\phi_{2,j}$, p2 of them.
-        w1: $w^*_1$, (p2, d).
-        w2: $w^*_2$, (p2, d).
-        w3: $w^*_3$, or None.
-        w4: $w^*_4$, or None.
+    Source: LG-4, arXiv:1811.04918 eq. (4.1) and Remark 4.2.
 
     Example:
         >>> e, one = np.eye(3), np.ones((1, 1))
@@ -188,7 +253,7 @@ class ThreeLayerConcept(eqx.Module):
         return forms(values, v)
 
     def _values(self, x: Array) -> Array:
-        return weighted(columns(self.outer, self._factor(1, x)) * self._factor(2, x), self.a)
+        return _weighted(columns(self.outer, self._factor(1, x)) * self._factor(2, x), self.a)
 
     def _check_shapes(self) -> None:
         p1, p2, d = len(self.outer), len(self.inner1), self.w1.shape[1]
@@ -252,3 +317,21 @@ def _series(name: str, scale: float, degree: int) -> PowerSeries:
     if series.radius > 1:
         return series
     return chebyshev_series(lambda z: getattr(np, name)(scale * z), degree).series
+
+
+def _weighted(terms: Array, a: Float64[np.ndarray, "*c p"]) -> Array:
+    """The sums over terms, which are columns, with the factors `a` of every output."""
+    return forms(terms, a) if a.ndim == 2 else forms(terms, a[None])[:, 0]
+
+
+def random_rows(rows: int, inputs: int, *, key: PRNGKeyArray) -> Float64[np.ndarray, "q d"]:
+    """Draw directions uniformly from the sphere, one per row."""
+    with float64():
+        w = np.asarray(jr.normal(key, (rows, inputs), jnp.float64))
+    return w / np.linalg.norm(w, axis=1, keepdims=True)
+
+
+def random_factors(shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float64[np.ndarray, "..."]:
+    """Draw factors uniformly from [-1, 1]."""
+    with float64():
+        return np.asarray(jr.uniform(key, shape, jnp.float64, -1.0, 1.0))

@@ -24,7 +24,7 @@ from unlazy.papers.shared import PowerSeries
 _REACH = 14.0  # standard deviations: a polynomial of degree 40 there still weighs nothing
 _NODES = 16  # per panel
 _GRADED = np.array([-24, -12, -6, -3, -1.5, 0, 1.5, 3, 6, 12, 24])  # in widths of the step
-_STEP, _STEPS = 0.125, 96  # limits to choose from: beyond 12 a Gaussian never comes
+_STEP, _STEPS = 0.125, 96  # limits to choose from; a Gaussian never exceeds 12
 _POINTS = 9  # inner products at which a bias is measured; it is largest at the ends, as a rule
 
 Values = Float64[np.ndarray, " n"]
@@ -94,11 +94,7 @@ def indicator_bias(
 
 
 def bounded_indicator(
-    phi: PowerSeries,
-    *,
-    error: int | float,
-    limit: int | float | None = None,
-    reach: float = 1.0,
+    phi: PowerSeries, *, error: int | float, limit: int | float | None = None, reach: float = 1.0
 ) -> IndicatorFunction:
     r"""An indicator function with a clipped at the least limit whose bias is at most `error`.
 
@@ -142,7 +138,7 @@ def _share(built: Values, wanted: Values) -> float:
 
 
 def indicator_means(h: IndicatorFunction, x1: Values) -> Values:
-    """The mean of indicator times h, the function that h stands for."""
+    """The means of indicator times h: the values of the function that h stands for."""
     if h.method == "bias-free":
         # In one variable: given a, the rest of the pre-activation is Gaussian, with b in it.
         a = _panels(_edges(h)[None, :])
@@ -153,16 +149,16 @@ def indicator_means(h: IndicatorFunction, x1: Values) -> Values:
 
 
 class IndicatorTable(NamedTuple):
-    """What `indicator_means` has in common for all limits that are edges of its panels.
+    """The part of `indicator_means` that does not depend on the limit, for limits on a grid.
 
-    Choosing a limit looks at many of them; by itself each would integrate over b again.
+    The choice of a limit tries many of them, and integrates over b once.
     """
 
     a: Float64[np.ndarray, " q"]
     weights: Float64[np.ndarray, "n i q"]  # of the i-th polynomial at a, with the mean over b
 
     def means(self, h: IndicatorFunction) -> Values:
-        """The function that h stands for, for the same h with any of these limits."""
+        """The function that h stands for, with any limit on the grid."""
         return np.einsum("i,iq,niq->n", h.factors, h._polynomials(self.a), self.weights)
 
 
@@ -172,7 +168,7 @@ def indicator_table(h: IndicatorFunction, x1: Values, step: float) -> IndicatorT
     a = _panels(edges[None, :], nodes=4)  # of short panels
     nodes, found = a.nodes[0], []
     for x in x1:
-        s = math.sqrt(max(1 - x**2, 1e-16))  # at the very ends a step all but sharp
+        s = math.sqrt(max(1 - x**2, 1e-16))  # at both ends the step is all but sharp
         if h.method == "bias-free":
             shares = np.tile(ndtr(nodes * x / math.sqrt(2 - x**2)), (h.degree + 1, 1))
         else:
@@ -188,7 +184,7 @@ class _Rule(NamedTuple):
 
 
 def _bias_rule(h: IndicatorFunction, finest: float = 1.0) -> _Rule:
-    """Panels break at every window and, for integrands of a step of width `finest`, resolve it."""
+    """A rule over b with panels that break at every window and resolve a step of width `finest`."""
     if h.method == "centered":  # indicators without a bias
         return _Rule(np.zeros(1), np.ones(1))
     windows = [edge for i in range(1, h.degree + 1) for edge in indicator_window(i)]
