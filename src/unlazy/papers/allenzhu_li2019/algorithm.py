@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The algorithm for the residual learner: one-pass SGD on its hidden layers, two rates."""
+"""Algorithm 1: one-pass SGD on the hidden layers of the residual learner, with two rates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ResNetRun(eqx.Module):
 
     @property
     def mean_risk(self) -> float:
-        """The mean of the recorded risks: the theorem bounds that over all steps."""
+        """The mean of the recorded risks; the theorem bounds the mean over all steps."""
         return float(np.mean(self.risk, dtype=np.float64))
 
 
@@ -98,7 +98,7 @@ class _Risk:
 
 @dataclass(frozen=True)
 class _OfParams:
-    """A record of the parameters; equal for equal functions, so that nothing compiles twice."""
+    """A record of the parameters; equal for equal functions, so that it compiles once."""
 
     record: Record
 
@@ -121,16 +121,15 @@ def resnet_sgd(
     progress: Progress | None = None,
     key: PRNGKeyArray,
 ) -> ResNetRun:
-    r"""Train the hidden layers of a residual learner by one-pass SGD, a fresh sample a step.
+    r"""Train the hidden layers of a residual learner by one-pass SGD, one fresh sample per step.
 
     $$W_{t+1} = W_t - \eta_w \nabla_W \tfrac12 \|y - \mathrm{out}(x)\|^2, \qquad
     V_{t+1} = V_t - \eta_v \nabla_V \tfrac12 \|y - \mathrm{out}(x)\|^2$$
 
-    both at the old point, biases with their layer, the output weights A fixed. The increments start
-    at 0, on top of `params`. The theorem bounds the mean of the risk over all steps.
-
-    The whole of `data` is the distribution: where it is enumerable, such as all corners of a cube,
-    `run.risk` is exact. Training runs in the dtype of `params`.
+    Both gradients are taken at the old point. Biases move with their layer, the output weights A
+    are fixed. The theorem bounds the mean of the risk over all steps. The whole of `data` is the
+    distribution: where it is enumerable, such as all corners of a cube, `run.risk` is exact.
+    Training runs in the dtype of `params`.
 
     Source: RN-31, arXiv:1905.10337 Algorithm 1. In practice $\eta_w$ is 0.05 to 0.1 and
     $\eta_v/\eta_w$ 0.1 to 1; `papers.allenzhu_li2019.resnet_theory` has those of the theorem.
@@ -142,8 +141,8 @@ def resnet_sgd(
         rate_w: $\eta_w$.
         rate_v: $\eta_v$.
         steps: T.
-        order: "random": every step draws a row of `data`, with replacement. "sequential": step t
-            takes row t, each once; needs as many rows as steps.
+        order: "random" draws a row of `data` per step, with replacement. "sequential" takes row t
+            at step t, and needs as many rows as steps.
         record: named functions of the current parameters, as in `fit`; "risk" is there in any case.
         record_every: steps between two rows of the history; None for a hundred rows.
         progress: as in `fit`.

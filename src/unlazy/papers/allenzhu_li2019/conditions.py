@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the theorem on residual learners asks for, and which of its conditions a setting fails."""
+"""Theorem 1: what it prescribes for residual learners, and which conditions a setting fails."""
 
 import math
 import sys
@@ -14,7 +14,7 @@ from unlazy.papers.shared.conditions import Condition, Prescription
 
 @dataclass(frozen=True)
 class ResNetConstants:
-    """The constants that the theorem hides, 1 unless one knows better, and its polylogarithms."""
+    """The constants that the theorem hides, and its polylogarithms."""
 
     tau_w: int | float = 1.0
     tau_v: int | float = 1.0
@@ -34,7 +34,7 @@ class ResNetTheory(Prescription):
     tau_w: float  # how far W moves, at most, in Frobenius norm
     tau_v: float
     delta: float  # the risk promised, on average over the steps
-    steps: float  # T, one fresh sample a step: a sample size, too
+    steps: float  # T, one fresh sample per step: a sample size, too
     rate_w: float
     rate_v: float
     conditions: tuple[Condition, ...]
@@ -79,8 +79,8 @@ def resnet_theory(
         alpha: the size of the composite signal.
         c_s_F: the complexity $C_s$ of the base signal's functions, from `function_complexity`.
         c_s_G: that of the composite's.
-        p_F: terms an output of F.
-        p_G: terms an output of G.
+        p_F: terms per output of F.
+        p_G: terms per output of G.
         B_F: bound on $\|F(x)\|$; None for $\sqrt k p_F C_s(F)$, and 1 for unit-norm F.
         opt: the half risk of the target itself.
         sigma_w: $\sigma_w$ of the initialisation; None for $m^{-1/4}$.
@@ -126,8 +126,7 @@ def resnet_theory(
         rate_v=rate_w * _power(tau_v / tau_w, 2),
         conditions=(
             Condition("alpha <= 1/(k p_G C_s(G))", float(alpha), 1 / size_G),
-            *_movement(m, k, tau_w, tau_v, spread, float(sigma_v), c.polylog),
-            *_start(m, spread, float(sigma_v), c.polylog),
+            *_conditions(m, k, tau_w, tau_v, spread, float(sigma_v), c.polylog),
         ),
     )
 
@@ -149,7 +148,7 @@ def _root(count: int, exponent: float) -> float:
         return math.exp(log) if log < 709 else math.inf
 
 
-def _movement(m, k, tau_w, tau_v, sigma_w, sigma_v, polylog) -> tuple[Condition, ...]:
+def _conditions(m, k, tau_w, tau_v, sigma_w, sigma_v, polylog) -> tuple[Condition, ...]:
     widest = _root(m, 0.124) * sigma_w**0.25
     return (
         Condition("m^(1/8+.001) sigma_w <= tau_w", _root(m, 0.126) * sigma_w, tau_w),
@@ -158,11 +157,6 @@ def _movement(m, k, tau_w, tau_v, sigma_w, sigma_v, polylog) -> tuple[Condition,
         Condition("tau_v <= sigma_v/polylog", tau_v, sigma_v / polylog),
         Condition("tau_v <= 1/polylog", tau_v, 1 / polylog),
         Condition("tau_v^-2 <= sigma_v", _power(tau_v, -2), sigma_v),
-    )
-
-
-def _start(m, sigma_w, sigma_v, polylog) -> tuple[Condition, ...]:
-    return (
         Condition("m^(-1/2+.01) <= sigma_w", _root(m, -0.49), sigma_w),
         Condition("sigma_w <= m^-.01", sigma_w, _root(m, -0.01)),
         Condition("polylog <= sigma_v", polylog, sigma_v),
@@ -171,7 +165,7 @@ def _start(m, sigma_w, sigma_v, polylog) -> tuple[Condition, ...]:
 
 
 class ResNetSampleSizes(eqx.Module):
-    """Samples for the hard class, up to constants, as decimal logarithms: for comparison only."""
+    """Sample sizes for the hard class, up to constants, as decimal logarithms."""
 
     log10_resnet: float  # enough for SGD on the residual network
     log10_kernel: float  # not enough for any kernel method
@@ -181,13 +175,14 @@ class ResNetSampleSizes(eqx.Module):
 def resnet_sample_sizes(
     d: int, k: int, *, alpha: int | float, free: int | None = None
 ) -> ResNetSampleSizes:
-    r"""Samples for $x_{i_r} + \alpha \chi_S(x)$ with $|S| = k$: residual network against kernels.
+    r"""Samples for $x_{i_r} + \alpha \chi_S(x)$, $|S| = k$: residual network against kernels.
 
     $$N_{\mathrm{res}} \sim \frac{k^2 d}{\alpha^8}, \qquad
     N_{\mathrm{ker}} \ge \frac{1}{1000} \binom{d_1}{k}$$
 
-    The first reaches a risk of order $\alpha^4 2^{O(k)}$; with the second, a kernel method leaves
-    $\alpha^2/16$ in 99% of the targets. With $\alpha = d^{-0.1}$ it is $d^{1.8}$ against $d^k$.
+    $N_{\mathrm{res}}$ samples reach a risk of order $\alpha^4 2^{O(k)}$; with $N_{\mathrm{ker}}$, a
+    kernel method leaves $\alpha^2/16$ in 99% of the targets. With $\alpha = d^{-0.1}$ these are
+    $d^{1.8}$ and $d^k$.
 
     Source: RN-29, arXiv:1905.10337 Corollary 7.1 and Theorem 2. The first is an order only.
 

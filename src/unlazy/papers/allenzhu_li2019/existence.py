@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemmas E.1 and C.2: hidden weights with which a residual network is a residual concept."""
+"""Lemmas E.1 and C.2: hidden weights that make a residual network a residual concept."""
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,8 +13,7 @@ from unlazy.core.checks import check_finite, check_inputs, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import ResNet3Params
-from unlazy.papers.allenzhu_li2019.biased_concepts import BiasedConcept
-from unlazy.papers.allenzhu_li2019.residual_concepts import ResidualConcept
+from unlazy.papers.allenzhu_li2019.concepts import BiasedConcept, ResidualConcept
 from unlazy.papers.allenzhu_li_liang2019.indicator_errors import indicator_bias
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     IndicatorFunction,
@@ -30,20 +28,19 @@ _ENTRIES = 2**24  # of the hidden layers held at a time
 
 
 class ResNetWeights(eqx.Module):
-    r"""A movement of the hidden layers with which the network is the target, up to its width.
+    r"""A movement of the hidden layers that makes the network the target, up to its width.
 
     `dparams` has W*, V* with their biases, and zeros for A: add it to the start with `jax.tree.map`
-    under `with jax.enable_x64(True)`. `base` and `composite` are the linear parts that the two
-    lemmas speak of, `outputs` those of the moved network. Without points they are empty and the
-    errors, root mean squares over points and outputs, nan. `bias` is the largest difference between
-    a function and the one that its truncated h builds, over the largest value of the function; it
-    is zero without truncation.
+    under `with jax.enable_x64(True)`. Errors are root mean squares over points and outputs. Without
+    points they are nan, and `base`, `composite` and `outputs` are empty. `bias` is the largest
+    difference between a function and the one that its truncated h builds, over the largest value of
+    the function.
     """
 
     dparams: ResNet3Params
     norms: tuple[float, float]  # Frobenius, of W* and of V*, biases included
     longest: tuple[float, float]  # rows of W* and of V*
-    bias: tuple[float, float]  # what truncation makes of the functions of F and of G, at any width
+    bias: tuple[float, float]  # of the functions of F and of G, at any width; 0 if not truncated
     base: Float64[np.ndarray, "n k"]  # A D_W0 W* (x, 1), near F
     composite: Float64[np.ndarray, "n k"]  # A D_V0 V* (F(x), 1), near alpha G(F)
     outputs: Float64[np.ndarray, "n k"]
@@ -64,7 +61,7 @@ def resnet_weights(
     sigma_v: int | float,
     truncation: Truncation = "none",
 ) -> ResNetWeights:
-    r"""Movements W*, V* of a residual network that make it approximate a residual concept.
+    r"""Construct movements W*, V* that make a residual network approximate a residual concept.
 
     With biases as a last coordinate of the rows,
 
@@ -84,8 +81,8 @@ def resnet_weights(
         x: points where errors are measured.
         sigma_w: of the start's W and b1, the network's `sigma_w`.
         sigma_v: of the start's V and b2, times $\sqrt m$: the network's `sigma_v`. Both are refused
-            where the mean squares of the start contradict them: of a start with that very scale
-            with probability 1e-9.
+            if the mean squares of the start contradict them, which happens to a start of that very
+            scale with probability 1e-9.
         truncation: of `indicator_function`; "tight" tames the tails of high degrees.
 
     Raises:
@@ -107,7 +104,10 @@ def resnet_weights(
     start = _checked(params0, concept)
     _check_scales(start, float(sigma_w), float(sigma_v))
     m = start.W.shape[0]
-    known = _indicators((*concept.base.functions, *concept.composite.functions), truncation)
+    known = {
+        phi: indicator_function(phi, method="centered", truncation=truncation)
+        for phi in {*concept.base.functions, *concept.composite.functions}
+    }
     dW = _movement(start.W / float(sigma_w), start.A, concept.base, known)
     spread = float(sigma_v) / math.sqrt(m)
     dV = concept.alpha * _movement(start.V / spread, start.A, concept.composite, known)
@@ -134,17 +134,6 @@ class _Start(NamedTuple):
     A: Float64[np.ndarray, "k m"]
 
 
-class _Measured(NamedTuple):
-    base: Float64[np.ndarray, "n k"]
-    composite: Float64[np.ndarray, "n k"]
-    outputs: Float64[np.ndarray, "n k"]
-    base_error: float
-    composite_error: float
-    error: float
-    start: float
-    flipped: float
-
-
 def _checked(params0: ResNet3Params, concept: ResidualConcept) -> _Start:
     k, d = concept.base.outputs, concept.base.inputs
     m = params0.W.shape[0]
@@ -167,7 +156,6 @@ def _checked(params0: ResNet3Params, concept: ResidualConcept) -> _Start:
 
 def _check_scales(start: _Start, sigma_w: float, sigma_v: float) -> None:
     m = start.A.shape[1]
-    advice = "Pass the {} of the network, which must have init='theory'."
     for argument, sigma, rows, root in (
         ("sigma_w", sigma_w, start.W, 1),
         ("sigma_v", sigma_v, start.V, m),
@@ -178,7 +166,7 @@ def _check_scales(start: _Start, sigma_w: float, sigma_v: float) -> None:
                 sigma,
                 argument,
                 of=f"the {of} of `params0` that it stands for",
-                advice=advice.format(argument),
+                advice=f"Pass the {argument} of the network, which must have init='theory'.",
                 root=root,
             )
     check_start_scale(
@@ -188,15 +176,6 @@ def _check_scales(start: _Start, sigma_w: float, sigma_v: float) -> None:
         formula="1/sqrt(m)",
         advice="Pass a start of nets.ResNet3 with init='theory'.",
     )
-
-
-def _indicators(
-    functions: Iterable[PowerSeries], truncation: Truncation
-) -> dict[PowerSeries, IndicatorFunction]:
-    return {
-        phi: indicator_function(phi, method="centered", truncation=truncation)
-        for phi in set(functions)
-    }
 
 
 def _bias(concept: BiasedConcept, known: dict[PowerSeries, IndicatorFunction]) -> float:
@@ -220,10 +199,11 @@ def _movement(
 
 def _measured(
     start: _Start, dW: np.ndarray, dV: np.ndarray, concept: ResidualConcept, x: Inputs | None
-) -> _Measured:
+) -> tuple[Any, ...]:
+    """The fields of `ResNetWeights` from `base` on."""
     if x is None:
         none = np.zeros((0, len(start.A)))
-        return _Measured(none, none, none, *([math.nan] * 5))
+        return none, none, none, *([math.nan] * 5)
     check_inputs(x, allow_zero_rows=True)
     rows = np.asarray(x, np.float64)
     F = np.asarray(concept.base(rows))
@@ -235,15 +215,12 @@ def _measured(
     base, composite, outputs, before, flips = (
         np.concatenate(part) for part in zip(*parts, strict=True)
     )
-    return _Measured(
-        *(base, composite, outputs),
-        *(_rms(base - F), _rms(composite - G), _rms(outputs - F - G), _rms(before)),
-        float(np.mean(flips)),
-    )
+    errors = (_rms(missed) for missed in (base - F, composite - G, outputs - F - G))
+    return base, composite, outputs, *errors, _rms(before), float(np.mean(flips))
 
 
 def _at(start: _Start, dW: np.ndarray, dV: np.ndarray, x: np.ndarray, F: np.ndarray):
-    """Both linear parts, the outputs after and before, and the share of flips a point."""
+    """Both linear parts, the outputs after and before, and the share of flips per point."""
     xa, z = (np.concatenate([rows, np.ones((len(rows), 1))], axis=1) for rows in (x, F))
     first, second = xa @ start.W.T, z @ start.V.T
     moved = xa @ dW.T

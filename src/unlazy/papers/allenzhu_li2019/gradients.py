@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradients of the residual learner in closed form."""
+"""Fact C.4: the gradients of the residual learner in closed form."""
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ from unlazy.nets.resnet3 import ResNet3, ResNet3Params
 
 
 class ResNet3Patterns(eqx.Module):
-    """What decides the gradients at each input: the slopes of all neurons, and the residual map."""
+    """The slopes of all neurons at each input, the outputs, and the residual map."""
 
     first: Float[Array, "n m"]  # sigma' at the first hidden layer; for ReLU its active neurons
     second: Float[Array, "n m"]
@@ -33,21 +33,16 @@ class ResNet3Gradient(eqx.Module):
 def resnet3_patterns(
     net: ResNet3, params: ResNet3Params, x: Float[Array, "n d"]
 ) -> ResNet3Patterns:
-    r"""The sign patterns of both hidden layers, and how the outputs follow the first one's.
+    r"""The sign patterns of both hidden layers, the outputs, and their derivative by out_1.
 
     $$D_W = 1[W x + b_1 \ge 0], \quad D_V = 1[V \mathrm{out}_1 + b_2 \ge 0], \quad
     M_x = I_k + A\, D_V V$$
 
     With them $\mathrm{out}_1 = A D_W (W x + b_1)$ and
     $\mathrm{out} = \mathrm{out}_1 + A D_V (V \mathrm{out}_1 + b_2)$. Other activations than ReLU
-    have their slopes in the place of the indicators. In the dtype of `params`.
+    have their slopes in the place of the indicators. The results have the dtype of `params`.
 
     Source: RN-18 and RN-26, arXiv:1905.10337 appendix C.
-
-    Args:
-        net: in bottleneck form.
-        params: its parameters, the initialisation and what training added.
-        x: inputs.
 
     Raises:
         ValueError: the network is of the general form, or `x` or `params` do not fit it.
@@ -85,16 +80,10 @@ def resnet3_gradient(
     $$\nabla_W = \sum_i D_W A^\top M_{x_i}^\top e_i\, (x_i, 1)^\top, \qquad
     \nabla_V = \sum_i D_V A^\top e_i\, (\mathrm{out}_1(x_i), 1)^\top, \qquad e = \mathrm{out} - y$$
 
-    the last entries being the gradients of the biases. A sum, not a mean: with one row it is the
-    step of the paper's SGD.
+    the last entries being the gradients of the biases. It is a sum, not a mean: with one row it is
+    the step of the paper's SGD.
 
     Source: RN-27, arXiv:1905.10337 Fact C.4.
-
-    Args:
-        net: in bottleneck form.
-        params: its parameters.
-        x: inputs.
-        y: labels, one row a sample.
 
     Raises:
         ValueError: the network is of the general form, or `x`, `y` or `params` do not fit it.
@@ -118,7 +107,7 @@ def resnet3_gradient(
 def gradient_at(
     at: ResNet3Patterns, A: Float[Array, "k m"], x: Float[Array, "n d"], y: Float[Array, "n k"]
 ) -> ResNet3Gradient:
-    """The same where the patterns and outputs are known already."""
+    """`resnet3_gradient` from known patterns and outputs."""
     e = at.out - y
     back1 = at.first * _product("nr,nrs,sj->nj", e, at.M, A)
     back2 = at.second * _product("nr,rj->nj", e, A)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two-layer network of least norm that is a parity, in closed form; and how to widen a network.
-
-What a network could reach, to set beside what training reaches.
-"""
+"""Section 8.2: the two-layer network of least norm that is a parity, and how to widen a network."""
 
 import math
 
@@ -37,7 +34,7 @@ class ParityNetwork(eqx.Module):
 
     @entry
     def frontier(self, norm: Norms) -> Float64[np.ndarray, "*shape"]:
-        r"""The least mean square error of any width at $\|W\|_F = \tau$.
+        r"""The least mean square error of a network of any width with $\|W\|_F = \tau$.
 
         $$\mathbb E (f - y)^2 \ge (1 - \tau\gamma)^2 \quad (\tau \le 1/\gamma), \qquad
         \gamma = \max_{\|u\| = 1} |\mathbb E\, y\, \sigma(u^\top x)| = \frac{c_p}{\sqrt{p d}}$$
@@ -112,7 +109,7 @@ def parity_network(
 
 @entry
 def repeat_neurons(params: TwoLayerParams, copies: int) -> TwoLayerParams:
-    r"""The same function with every neuron several times, and the same norm.
+    r"""Repeat every neuron of a network, which keeps its function and its norm.
 
     $$w_r \to w_r/\sqrt q, \quad q \text{ times}, \qquad a_r \text{ as it is}$$
 
@@ -134,7 +131,7 @@ def repeat_neurons(params: TwoLayerParams, copies: int) -> TwoLayerParams:
 
 @entry
 def pad_inputs(params: TwoLayerParams, inputs: int) -> TwoLayerParams:
-    r"""The same function of the first $d_0$ of d coordinates, each of size $1/\sqrt d$.
+    r"""Apply a network of $d_0$ inputs to the first of d coordinates, each of size $1/\sqrt d$.
 
     $$W \to \sqrt{d/d_0}\, (W, 0)$$
 

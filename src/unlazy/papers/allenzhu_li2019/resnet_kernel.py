@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of the three-layer residual network of infinite width."""
+"""The tangent kernel of the three-layer residual network of infinite width."""
 
 import math
 
@@ -40,7 +40,7 @@ def resnet_ntk(
     Source: RN-19 (experiment initialisation RN-6), arXiv:1905.10337; RN-8 for the training modes.
 
     Args:
-        x1: inputs, one a row; zero rows are fine.
+        x1: inputs, one per row; zero rows are fine.
         x2: other inputs, for the cross kernel; None means `x1`.
         trained: "all" (W, V and A), "hidden" (W and V) or "last" (the outer A).
         dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.

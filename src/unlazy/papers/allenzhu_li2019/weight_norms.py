@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Rademacher bound for two-layer networks from their weights alone, with no start."""
+"""Section 8.2: a Rademacher bound for two-layer networks from their weights alone."""
 
 import math
 
@@ -24,20 +24,15 @@ class WeightNormBound(eqx.Module):
 def rademacher_weight_norms(
     W: Float[Array | np.ndarray, "m d"], n: int, *, radius: int | float = 1.0
 ) -> WeightNormBound:
-    r"""All two-layer ReLU networks whose neurons have no larger norms, summed.
+    r"""Bound the Rademacher complexity of two-layer ReLU networks of no larger norms of neurons.
 
     $$\mathcal R_S \le \frac{2 B_x}{\sqrt{m n}} \sum_j \|w_j\| \le \frac{2 B_x \|W\|_F}{\sqrt n}$$
 
     for $f(x) = \sum_j a_j \sigma(w_j^\top x)$ with $|a_j| = 1/\sqrt m$, as in `TwoLayer`, and
-    $\|x_i\| \le B_x$. Nothing is said of a start: what SGD finds may lie far from the smallest W
-    that fits, and then this bound does not explain it.
+    $\|x_i\| \le B_x$, the `radius`. Nothing is said of a start: what SGD finds may lie far from the
+    smallest W that fits, and then this bound does not explain it.
 
     Source: RN-30, arXiv:1905.10337 section 8.2.
-
-    Args:
-        W: the hidden weights.
-        n: number of samples.
-        radius: $B_x$.
 
     Raises:
         ValueError: `W` is not a finite matrix, `n` not a count, or `radius` not positive.

@@ -12,9 +12,14 @@ from unlazy.experiments import CellResult, Store, run_experiment
 from unlazy.nets import TwoLayer
 from unlazy.papers.allenzhu_li2019 import pad_inputs, parity_network, repeat_neurons
 from unlazy.papers.allenzhu_li2019.figures.figure4 import EXPERIMENT
-from unlazy.papers.allenzhu_li2019.figures.figure4.claims import QUOTED, Runs, norm_at
+from unlazy.papers.allenzhu_li2019.figures.figure4.claims import (
+    QUOTED,
+    Runs,
+    frontier_error,
+    frontier_norm,
+    norm_at,
+)
 from unlazy.papers.allenzhu_li2019.figures.figure4.config import HandBuilt, Training
-from unlazy.papers.allenzhu_li2019.figures.figure4.frontier import frontier_error, frontier_norm
 from unlazy.papers.allenzhu_li2019.figures.figure4.run import run, start
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from unlazy import data
 from unlazy.papers.allenzhu_li2019 import parity_network
+from unlazy.papers.allenzhu_li2019.figures.figure4.claims import frontier_error, frontier_norm
 from unlazy.papers.allenzhu_li2019.figures.figure4.config import HandBuilt, Training
-from unlazy.papers.allenzhu_li2019.figures.figure4.frontier import frontier_error, frontier_norm
 from unlazy.papers.allenzhu_li2019.figures.figure4.run import run, start
 
 RATES = (2.0, 5.0, 10.0)

@@ -21,7 +21,7 @@ Network = BiasedTwoLayer | ThreeLayer | ResNet3
 
 @dataclass(frozen=True)
 class Task:
-    """How many samples of the benchmark there are to train on, to choose by and to measure on."""
+    """The benchmark, and how many of its samples to train on, to choose by and to measure on."""
 
     n: int
     inputs: int = 30
@@ -37,15 +37,14 @@ class Task:
 
 
 def keys(seed: int) -> Keys:
-    """The keys of a seed of this paper."""
+    """The keys of a seed in this paper."""
     return keys_of(1905, seed)
 
 
 def draw(task: Task, *, seed: int, beta: float = 1.0) -> Split:
     """The sets of a seed, in float32; the smaller of two training sets is part of the larger.
 
-    Source: RN-60, arXiv:1905.10337 section 8. The validation set is ours, fresh samples that cost
-    the training set none.
+    Source: RN-60, arXiv:1905.10337 section 8. The validation set is ours, of fresh samples.
     """
     with reproducible(), on_host():
         f, key = task.target(beta), keys(seed)
@@ -66,12 +65,8 @@ def network(layers: str, task: Task, width: int) -> Network:
 
     Source: RN-6 and RN-7, arXiv:1905.10337 section 8.
     """
-    d, k = task.inputs, task.target().outputs
-    if layers == "3resnet":
-        return ResNet3(d, width, k, init="experiment")
-    if layers == "3layer":
-        return ThreeLayer(d, width, k, init="experiment")
-    return BiasedTwoLayer(d, width, k, init="experiment")
+    kinds = {"3resnet": ResNet3, "3layer": ThreeLayer, "2layer": BiasedTwoLayer}
+    return kinds[layers](task.inputs, width, task.target().outputs, init="experiment")
 
 
 def start(net: Network, seed: int) -> Any:

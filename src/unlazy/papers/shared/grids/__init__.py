@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What papers share that tune learning rates and weight decays over a grid of runs."""
+"""Networks and linear models, tuned over a grid of learning rates and weight decays."""

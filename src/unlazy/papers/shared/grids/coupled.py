@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ridge regression with the tangent kernel of all pairs of outputs, which is never formed.
 
-At 1000 samples of 15 outputs it is a matrix of 15000 rows, and a path of ridges would need its
+At 1000 samples of 15 outputs the kernel has 15000 rows, and a path of ridges would need its
 eigenvalues. Its product with a vector is one derivative backwards and one forwards.
 """
 
@@ -15,13 +15,14 @@ from jaxtyping import Array, Float, Float64, Int
 from unlazy.core.compiling import jit_untuned
 from unlazy.core.float64 import float64
 from unlazy.papers.shared.grids.learner import Split
+from unlazy.papers.shared.grids.linear import in_float64, split_sets
 
-_TOLERANCE = 1e-8  # of the residual that the recursion carries, relative to the labels
-_SOLVED = 1e-5  # of the true one, which rounding leaves up to a hundred times as large
+_TOLERANCE = 1e-8  # for the residual that the recursion carries, relative to the labels
+_SOLVED = 1e-5  # for the true one, which rounding leaves up to a hundred times as large
 
 
 class CoupledPath(NamedTuple):
-    """The path, and how well its equations are solved."""
+    """The errors along a path of ridges, and how well its equations are solved."""
 
     weight_decay: Float64[np.ndarray, " r"]
     errors: list[Float64[np.ndarray, " r"]]  # mean squared, summed over outputs, for every set
@@ -43,8 +44,8 @@ def coupled_ridge_path(
     \qquad \theta = J^\top \alpha, \qquad \Big(J J^\top + \frac{N\omega}2 I\Big) \alpha = y - f$$
 
     with J the derivative of all outputs at all samples by all parameters: row $(i, r)$ and column
-    $(j, s)$ of $J J^\top$ are $\langle\nabla f_r(x_i), \nabla f_s(x_j)\rangle$. By conjugate
-    gradients that serve all ridges with one product a step.
+    $(j, s)$ of $J J^\top$ are $\langle\nabla f_r(x_i), \nabla f_s(x_j)\rangle$. Conjugate gradients
+    serve all ridges with one product per step.
 
     Source: RN-8 and RN-35, arXiv:1905.10337 section 8; B. Jegerlehner, hep-lat/9612014, for the
     shifted systems.
@@ -57,7 +58,7 @@ def coupled_ridge_path(
         most: steps. Where a residual is above 1e-5 then, the errors are nan.
     """
     with float64():
-        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), params)
+        wide = in_float64(params)
         sets = [np.asarray(part.x, np.float64) for part in split]
         labels = [np.asarray(part.y, np.float64) for part in split]
         first, every = jnp.asarray(sets[0]), jnp.asarray(np.concatenate(sets))
@@ -65,10 +66,9 @@ def coupled_ridge_path(
         solved = _solve(net, wide, first, jnp.asarray(labels[0]), jnp.asarray(ridges), most)
         outputs = np.asarray(_predict(net, wide, first, every, solved.alpha))
         residuals = np.asarray(solved.residuals)
-    parts = np.split(outputs, np.cumsum([len(x) for x in sets])[:-1], axis=1)
     errors = [
         np.where(residuals < _SOLVED, np.mean(np.sum((f - y) ** 2, axis=2), axis=1), np.nan)
-        for f, y in zip(parts, labels, strict=True)
+        for f, y in zip(split_sets(outputs, sets, axis=1), labels, strict=True)
     ]
     return CoupledPath(2 * ridges / len(sets[0]), errors, residuals, int(solved.steps))
 
@@ -80,7 +80,7 @@ class _Solved(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Conjugate gradients for the least ridge, and for each what ties its own to them."""
+    """Conjugate gradients for the least ridge, and what ties those of each ridge to them."""
 
     r: Float64[Array, "n c"]
     p: Float64[Array, "n c"]
@@ -97,12 +97,14 @@ class _State(NamedTuple):
 @jit_untuned
 def _solve(net: Any, params: Any, x: Array, y: Array, ridges: Array, most: int) -> _Solved:
     with jax.default_matmul_precision("highest"):
-        f, kernel = _kernel(net, params, x)
-        resid = y - f
-        least = jnp.min(ridges)
+        f, forwards, backwards = _derivatives(net, params, x)
+        resid, least = y - f, jnp.min(ridges)
         shifts = ridges - least
         size = jnp.sum(resid**2)
         goal = _TOLERANCE**2 * size
+
+        def kernel(u: Array) -> Array:
+            return forwards(backwards(u)[0])
 
         def unfinished(state: _State) -> Array:
             return (jnp.max(state.zeta**2) * state.square > goal) & (state.done < most)
@@ -149,16 +151,15 @@ def _iterate(state: _State, Ap: Array, shifts: Array, goal: Array) -> _State:
     )
 
 
-def _kernel(net: Any, params: Any, x: Array) -> tuple[Array, Any]:
-    """The outputs, and the product with the kernel of all pairs of outputs."""
+def _derivatives(net: Any, params: Any, x: Array) -> tuple[Array, Any, Any]:
+    """The outputs, and the products with J and with its transpose."""
     f, forwards = jax.linearize(lambda moved: net(moved, x), params)
-    backwards = jax.linear_transpose(forwards, params)
-    return f, lambda u: forwards(backwards(u)[0])
+    return f, forwards, jax.linear_transpose(forwards, params)
 
 
 @jit_untuned
 def _mean_eigenvalue(net: Any, params: Any, x: Array) -> Array:
-    """The trace over the number of rows, from every sample's own derivatives."""
+    """The trace over the number of rows, from the derivatives of one sample at a time."""
 
     def square(one: Array) -> Array:
         jac = jax.jacrev(lambda moved: net(moved, one[None])[0])(params)
@@ -173,8 +174,6 @@ def _mean_eigenvalue(net: Any, params: Any, x: Array) -> Array:
 def _predict(net: Any, params: Any, x: Array, every: Array, alpha: Array) -> Array:
     """The linearised network moved along each solution, at all samples."""
     with jax.default_matmul_precision("highest"):
-        backwards = jax.linear_transpose(
-            jax.linearize(lambda moved: net(moved, x), params)[1], params
-        )
+        backwards = _derivatives(net, params, x)[2]
         f, forwards = jax.linearize(lambda moved: net(moved, every), params)
         return jax.lax.map(lambda one: f + forwards(backwards(one)[0]), alpha)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers {1, 2, 5} times powers of ten, which the papers tune over."""
+"""The lattice of {1, 2, 5} times powers of ten, which the papers tune over."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ _STEPS = (1, 2, 5)
 
 
 def point(index: int) -> float:
-    """The number at a place of the lattice; three places are a decade, place 0 is 1."""
+    """The number at a place of the lattice; three places make a decade, place 0 is 1."""
     power, step = divmod(index, 3)
     return float(f"{_STEPS[step]}e{power}")  # the very number that one would write
 
@@ -25,7 +25,7 @@ def nearest(value: int | float) -> int:
 
 
 def between(low: int | float, high: int | float) -> tuple[float, ...]:
-    """All numbers of the lattice from `low` to `high`, which belong to it if they are on it.
+    """All numbers of the lattice from `low` to `high`, both included.
 
     Example:
         >>> between(0.05, 1)
@@ -37,13 +37,13 @@ def between(low: int | float, high: int | float) -> tuple[float, ...]:
 
 
 def run_from(low: int | float, count: int) -> tuple[float, ...]:
-    """That many neighbours, upwards from the one nearest to `low`."""
+    """`count` neighbours, upwards from the number nearest to `low`."""
     first = nearest(low)
     return tuple(point(first + i) for i in range(count))
 
 
 def decade_beyond(values: Sequence[int | float], side: str) -> tuple[float, ...]:
-    """The next three numbers on one side ("low" or "high") of the positive ones given.
+    """The next three numbers below ("low") or above ("high") the positive ones among `values`.
 
     Example:
         >>> decade_beyond((0.1, 0.2), "high"), decade_beyond((0.0, 0.1, 0.2), "low")

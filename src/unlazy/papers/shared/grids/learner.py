@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `fit_grid` trains in the experiments: a network, or a linear model in coefficients."""
+"""The learners of the experiments: networks, and linear models in coefficients."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from unlazy.train import GridResult, fit_grid
 
 
 class Samples(NamedTuple):
-    """Inputs and the target's values at them, of one output or of several."""
+    """Inputs, and the target's values at them."""
 
     x: Float[Any, "n d"]
     y: Float[Any, "n *c"]
 
 
 class Split(NamedTuple):
-    """What is trained on, chosen by and measured on."""
+    """The sets to train on, to choose by and to measure on."""
 
     train: Samples
     validation: Samples
@@ -48,13 +48,13 @@ class Keys(NamedTuple):
 
 
 def keys_of(paper: int, seed: int) -> Keys:
-    """Keys that differ between papers, each with a number of its own."""
+    """The keys of a seed; each paper has a number of its own, so that its keys differ."""
     return Keys(*jax.random.split(jax.random.fold_in(jax.random.key(paper), seed), 4))
 
 
 @eqx.filter_jit
 def initial(net: Any, key: PRNGKeyArray) -> Any:
-    """The initial parameters of a network, as one program and not one for every array."""
+    """The initial parameters of a network, compiled as one program."""
     return net.init(key=key)
 
 
@@ -70,7 +70,7 @@ class MeanSquare:
 
 
 class Learner(NamedTuple):
-    """What `fit_grid` trains; all arrays have a leading axis of replicates."""
+    """The arguments of `fit_grid`; all arrays have a leading axis of replicates."""
 
     loss: Callable[[Any, Any], Array]
     metric: Callable[[Any, Any], Array]
@@ -91,7 +91,7 @@ class Learner(NamedTuple):
         progress: Progress,
         key: PRNGKeyArray,
     ) -> GridResult:
-        """Train the grid as the papers do: momentum 0.9, the rate a tenth in the second half.
+        """Train a grid as the papers do: momentum 0.9, a tenth of the rate in the second half.
 
         Source: LG-50, arXiv:1811.04918 section 7, and RN-32, arXiv:1905.10337 section 8.
         """
@@ -119,7 +119,7 @@ class Learner(NamedTuple):
 
 
 def tuned(learner: Learner, grid: Grid, **training: Any) -> Table:
-    """The lanes of a grid, extended where its best lies on an edge; `training` is that of `fit`."""
+    """The lanes of a grid, extended where its best lies on an edge; `training` goes to `fit`."""
 
     def fit(rates: Sequence[float], decays: Sequence[float]) -> Table:
         return learner.fit(rates, decays, **training).table()
@@ -131,14 +131,14 @@ def tuned(learner: Learner, grid: Grid, **training: Any) -> Table:
 def network_learner(
     net: Callable[[Any, Array], Array], starts: list[Any], splits: list[Split], trained: str
 ) -> Learner:
-    """A network, each of whose starts is trained on a split of its own."""
+    """A network with several starts, each trained on its own split."""
     train, validation, test = (stack(list(parts)) for parts in zip(*splits, strict=True))
     loss, sets = MeanSquare(net), {"validation": validation, "test": test}
     return Learner(loss, loss, stack(starts), train, sets, trained, None)
 
 
 def kernel_learner(models: list[Linear], splits: list[Split]) -> Learner:
-    """Linear models in coefficients, each on a split of its own."""
+    """Linear models in coefficients, each trained on its own split."""
     pairs = list(zip(models, splits, strict=True))
     train, validation, test = (
         stack([_rows(model, split, place) for model, split in pairs]) for place in range(3)
@@ -151,7 +151,7 @@ def kernel_learner(models: list[Linear], splits: list[Split]) -> Learner:
 
 
 def stack(trees: list[Any]) -> Any:
-    """One tree with a leading axis for several, by NumPy, for which nothing is compiled."""
+    """Stack trees along a new leading axis, by NumPy, for which nothing is compiled."""
     return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *trees)
 
 

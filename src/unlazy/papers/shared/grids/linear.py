@@ -9,13 +9,15 @@ f(x) = o(x) + c\, u(x) + \sum_i \alpha_i K(x, x_i), \qquad u(x) = \langle\phi(x)
 
 and a step on $\theta$ is one on $(c, \alpha)$ whose gradient in $\alpha_i$ is the derivative of the
 loss by the output at $x_i$, and in $c$ is zero: decay alone moves it. At m = 5000 that is N + 1
-numbers a lane in place of 25 million.
+numbers per lane in place of 25 million.
 
 With several outputs $\alpha$ has a column for each, and K either is one kernel for all of them, or
 couples every pair: $f_r(x) = o_r(x) + c\,u_r(x) + \sum_{i,s} K_{rs}(x, x_i)\, \alpha_{i,s}$.
 """
 
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -27,22 +29,22 @@ from jaxtyping import Array, Float, Int
 from unlazy import nets
 from unlazy.core.compiling import jit_untuned
 from unlazy.core.float64 import float64
-from unlazy.kernels import empirical_ntk_traced
+from unlazy.kernels import empirical_ntk, empirical_ntk_traced
 
-Part = Literal["weights", "last"]
+Part = Literal["weights", "last", "all"]
 
 _PART = 250  # columns of a product that are worth a part of their own
 
 
 class Coefficients(NamedTuple):
-    """Where a linear model is: on its start, and on the features of its samples."""
+    """The parameters of a linear model, in its start and the features of its samples."""
 
     c: Float[Any, ""]
     alpha: Float[Any, "n *c"]
 
 
 class Rows(NamedTuple):
-    """Samples as a linear model in coefficients sees them."""
+    """Samples, as the data of a linear model in coefficients."""
 
     K: Float[Any, "b n"] | Float[Any, "b c n c"]  # with the training samples
     index: Int[Any, " b"]  # among the training samples; not looked at elsewhere
@@ -58,7 +60,7 @@ def mean_square(params: Coefficients, rows: Rows) -> Float[Array, ""]:
 
 @dataclass(frozen=True)
 class FunctionalSquare:
-    """The mean squared error, whose gradient is the coefficients of the gradient by theta."""
+    """The mean squared error; its gradient is the coefficients of the gradient by theta."""
 
     def __call__(self, params: Coefficients, rows: Rows) -> Float[Array, ""]:
         """Its value on a batch."""
@@ -85,7 +87,7 @@ def _moved(
 def in_parts(
     K: Float[Array, "b n"], alpha: Float[Array, "n *c"], parts: int
 ) -> Float[Array, "b *c"]:
-    """`K @ alpha`, as the sum of as many products, each over its part of the samples."""
+    """`K @ alpha`, as the sum of `parts` products, each over its part of the samples."""
     if parts == 1:
         return K @ alpha
     each = K.reshape(len(K), parts, -1), alpha.reshape(parts, -1, *alpha.shape[1:])
@@ -93,7 +95,7 @@ def in_parts(
 
 
 def best_parts(rows: int, columns: int) -> int:
-    """In how many parts a product over many columns is fastest.
+    """The number of parts in which a product over many columns is fastest.
 
     A batch by a hundred lanes is too few blocks of a product to keep a GPU busy: with 5000 samples
     a step took .134 ms, in 20 parts .042. On cores a product is best left as it is.
@@ -114,46 +116,94 @@ class Linear(NamedTuple):
     coupled: tuple[Float[np.ndarray, "_ c n c"], ...] | None = None
 
 
-def linear_model(net: Any, params: Any, part: Part, sets: tuple[Any, ...]) -> Linear:
-    r"""The linear model of a network in its hidden weights, or in its output weights, at `params`.
+def linear_model(
+    net: Any,
+    params: Any,
+    part: Part,
+    sets: tuple[Any, ...],
+    *,
+    decay: Literal["parameters", "movement"] = "parameters",
+    coupled: bool = False,
+    memory: int = 2**30,
+) -> Linear:
+    r"""The linear model of a network in some of its parameters, at `params`.
 
-    $K$ is the kernel of these parameters' gradients, $u$ the derivative along the parameters
-    themselves and $o = f - u$; in the output weights $o$ is zero and the model is the network.
+    $K$ is the kernel of these parameters' gradients, averaged over the outputs. Where the decay
+    pulls the parameters to zero, $u$ is the derivative along the parameters themselves and
+    $o = f - u$; in the output weights $o$ is zero and the model is the network. Where it pulls the
+    movement to zero, $o = f$ and $u = 0$.
 
-    Source: LG-10 to LG-12, arXiv:1811.04918 section 7; the decay acts on the full parameter.
+    Source: LG-10 to LG-12, arXiv:1811.04918 section 7, with decay of the parameters; RN-8 and
+    RN-18, arXiv:1905.10337 section 8, with decay of the movement; the average is ours.
 
     Args:
         net: `net(params, x)`.
         params: where to linearise; rounded to nothing, in float64.
-        part: "weights" or "last".
+        part: the parameters of the model.
         sets: arrays of inputs, two at least, the training set first.
+        decay: what the weight decay pulls to zero.
+        coupled: whether to have the kernel of every pair of outputs, too.
+        memory: bytes for the temporary arrays of a kernel.
     """
     with float64():
-        # By NumPy, for which nothing is compiled; the other sets as one, since each shape is.
-        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), params)
+        wide = in_float64(params)
         trained, frozen = nets.partition(wide, part)
-        inputs = [np.asarray(x, np.float64) for x in sets]
-        rest = np.concatenate(inputs[1:])
-        K = np.asarray(empirical_ntk_traced(net, wide, inputs[0], trained=part))
-        K_rest = np.asarray(empirical_ntk_traced(net, wide, rest, inputs[0], trained=part))
-        near, far = (_along_itself(net, trained, frozen, x) for x in (inputs[0], rest))
-        f, u = (
-            np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip(near, far, strict=True)
-        )
-    ends = np.cumsum([len(x) for x in sets])[:-1]
+        first, *rest = (np.asarray(x, np.float64) for x in sets)
+        others = np.concatenate(rest)  # as one, since each shape compiles for itself
+        kernel = functools.partial(_kernels, net, wide, part, coupled, memory)
+        (K, pairs), (K_others, pairs_others) = kernel(first, None), kernel(others, first)
+        at = _along_itself if decay == "parameters" else _outputs
+        near, far = (at(net, trained, frozen, x) for x in (first, others))
+
+    def by_set(of_first: Any, of_others: Any) -> tuple[np.ndarray, ...]:
+        return np.asarray(of_first), *split_sets(np.asarray(of_others), rest)
+
+    f, u = (by_set(*both) for both in zip(near, far, strict=True))
     return Linear(
-        (K, *np.split(K_rest, ends[1:] - len(K))),
-        tuple(np.split(f - u, ends)),
-        tuple(np.split(u, ends)),
+        tuple(block / math.prod(f[0].shape[1:]) for block in by_set(K, K_others)),
+        tuple(of_set - own for of_set, own in zip(f, u, strict=True)),
+        u,
+        by_set(pairs, pairs_others) if coupled else None,
     )
 
 
+def in_float64(params: Any) -> Any:
+    """The parameters in float64, by NumPy, for which nothing is compiled."""
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), params)
+
+
+def split_sets(values: np.ndarray, sets: Sequence[Any], axis: int = 0) -> list[np.ndarray]:
+    """Cut values at the samples of all sets into those of each."""
+    return np.split(values, np.cumsum([len(x) for x in sets])[:-1], axis=axis)
+
+
+def _kernels(
+    net: Any, params: Any, part: Part, coupled: bool, memory: int, x1: Any, x2: Any
+) -> tuple[Array, Array | None]:
+    """The kernel summed over outputs and, if wanted, that of all pairs, outputs beside inputs."""
+    options: dict[str, Any] = {"trained": part, "memory": memory}
+    if coupled:
+        return _arranged(empirical_ntk(net, params, x1, x2, **options))
+    return empirical_ntk_traced(net, params, x1, x2, **options), None
+
+
+@jax.jit
+def _arranged(K: Float[Array, "n1 n2 c c"]) -> tuple[Array, Array]:
+    # On the device, and the pairs in float32: at the paper's size these are gigabytes.
+    return jnp.trace(K, axis1=2, axis2=3), jnp.swapaxes(K, 1, 2).astype(jnp.float32)
+
+
+# Compiled whole: operation by operation, an accelerator's compiler takes longer than the work.
 @jit_untuned
 def _along_itself(net: Any, trained: Any, frozen: Any, x: Float[Any, "n d"]) -> Any:
-    """A network, and its derivative along its own trained parameters."""
-
-    def output(trained: Any) -> Float[Array, " n"]:
-        return net(nets.combine(trained, frozen), x)
-
+    """The outputs of a network, and their derivative along its own trained parameters."""
     with jax.default_matmul_precision("highest"):
-        return jax.jvp(output, (trained,), (trained,))
+        return jax.jvp(lambda moved: net(nets.combine(moved, frozen), x), (trained,), (trained,))
+
+
+@jit_untuned
+def _outputs(net: Any, trained: Any, frozen: Any, x: Float[Any, "n d"]) -> Any:
+    """The outputs of a network, and zeros."""
+    with jax.default_matmul_precision("highest"):
+        f = net(nets.combine(trained, frozen), x)
+        return f, jnp.zeros_like(f)

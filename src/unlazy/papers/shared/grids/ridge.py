@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The minimisers that SGD on a linear model descends to, for many weight decays at once."""
+"""Kernel ridge regression: where SGD on a linear model descends to, for many weight decays."""
 
 from collections.abc import Sequence
 
@@ -37,11 +37,9 @@ def ridge_path(
     """
     K = model.K[0]
     ridges = scales * np.trace(K) / len(K)
-    centred = [
-        _columns(y) - _columns(offset) for y, offset in zip(labels, model.offset, strict=True)
-    ]
-    path = kernels.ridge_path(K, centred[0], ridges)
-    errors = [path.errors(block, y) for block, y in zip(model.K, centred, strict=True)]
+    resid = [np.asarray(y, np.float64) - o for y, o in zip(labels, model.offset, strict=True)]
+    path = kernels.ridge_path(K, resid[0], ridges)
+    errors = [path.errors(block, y) for block, y in zip(model.K, resid, strict=True)]
     return 2 * ridges / len(K), errors
 
 
@@ -51,17 +49,24 @@ def ridge_table(
     seeds: Sequence[int],
     scales: Float[np.ndarray, " r"],
 ) -> Table:
-    """The errors of exact ridge regression, a row for every ridge and seed."""
-    tables = []
-    for model, split, seed in zip(models, splits, seeds, strict=True):
-        omega, errors = ridge_path(model, tuple(np.asarray(part.y) for part in split), scales)
-        rows = {"weight_decay": omega, "seed": np.full(len(omega), seed)}
-        tables.append(rows | dict(zip(Split._fields, errors, strict=True)))
-    return merge(tables)
+    """The errors of exact ridge regression, one row per ridge and seed."""
+    paths = (
+        ridge_path(model, tuple(np.asarray(part.y) for part in split), scales)
+        for model, split in zip(models, splits, strict=True)
+    )
+    return merge([path_rows(seed, *path) for seed, path in zip(seeds, paths, strict=True)])
+
+
+def path_rows(
+    seed: int, weight_decay: Float[np.ndarray, " r"], errors: Sequence[Float[np.ndarray, " r"]]
+) -> Table:
+    """The errors of every set of a split along a path of weight decays, as rows."""
+    rows = {"weight_decay": weight_decay, "seed": np.full(len(weight_decay), seed)}
+    return rows | dict(zip(Split._fields, errors, strict=True))
 
 
 def as_lanes(table: Table, solver: str) -> Table:
-    """The rows of exact solutions, with the columns of trained lanes."""
+    """Add the columns of trained lanes to rows of exact solutions."""
     count = len(table["seed"])
     return {
         "solver": np.full(count, solver),
@@ -71,7 +76,3 @@ def as_lanes(table: Table, solver: str) -> Table:
         "diverged_epoch": np.zeros(count, np.int64),
         "extension": np.zeros(count, np.int64),
     }
-
-
-def _columns(values: Float[np.ndarray, "n *c"]) -> Float[np.ndarray, "n c"]:
-    return np.asarray(values, np.float64).reshape(len(values), -1)

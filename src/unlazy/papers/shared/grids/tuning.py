@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A grid of learning rates and weight decays, extended where its best lane lies on an edge."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from unlazy.papers.shared.grids.lattice import decade_beyond
 
 Table = dict[str, np.ndarray]
+Fit = Callable[[Sequence[float], Sequence[float]], Table]  # rates, decays -> a row per lane
 
 
 @dataclass(frozen=True)
@@ -21,34 +22,16 @@ class Grid:
     extend: int
 
 
-@runtime_checkable
-class Fit(Protocol):
-    """Trains a grid: `fit(rates, decays)` gives a row a lane."""
-
-    def __call__(self, rates: Sequence[float], decays: Sequence[float], /) -> Table:
-        """The lanes of these rates and decays."""
-        ...
-
-
 def tune(
     fit: Fit, rates: Sequence[float], decays: Sequence[float], *, extend: int, by: str = "test"
 ) -> Table:
     """Train a grid and, up to `extend` times, the decade beyond each edge that the best lies on.
 
-    "Best" is judged seed by seed. An axis of fewer than three values was not meant to be tuned and
-    stays; no decay at all is an end, not an edge.
+    Each seed has its own best lane, by the column `by`. An axis of fewer than three values is not
+    tuned and stays. A decay of zero is an end of its axis, not an edge. The rows are the lanes of
+    all grids, numbered by the column `extension`, 0 for the first grid.
 
     Source: LG-50, arXiv:1811.04918 section 7.
-
-    Args:
-        fit: trains the lanes of a grid.
-        rates: learning rates on the lattice.
-        decays: weight decays, likewise or 0.
-        extend: at most how often.
-        by: the column that says which lane is best.
-
-    Returns:
-        The lanes of all grids, with a column `extension`, 0 for the first.
     """
     axes = {"learning_rate": tuple(rates), "weight_decay": tuple(decays)}
     tables = [_numbered(fit(rates, decays), 0)]
@@ -65,13 +48,27 @@ def tune(
 
 
 def best_rows(table: Table, by: str) -> dict[int, int]:
-    """For each seed the row of its smallest finite value; seeds without one are left out."""
+    """The row of each seed's smallest finite value; seeds without one are left out."""
     found = {}
     for seed in np.unique(table["seed"]):
         rows = np.flatnonzero((table["seed"] == seed) & np.isfinite(table[by]))
         if len(rows):
             found[int(seed)] = int(rows[np.argmin(table[by][rows])])
     return found
+
+
+def best_values(
+    table: Table, seeds: Sequence[int], *, by: str = "test", of: str = "test", **where: Any
+) -> np.ndarray:
+    """The column `of` in each seed's best row by the column `by`; inf for seeds without one.
+
+    `where` selects rows first, such as `solver="ridge"`.
+    """
+    for name, value in where.items():
+        rows = table[name] == value
+        table = {column: values[rows] for column, values in table.items()}
+    best = best_rows(table, by)
+    return np.array([table[of][best[seed]] if seed in best else np.inf for seed in seeds])
 
 
 def merge(tables: Sequence[Table]) -> Table:
@@ -95,5 +92,4 @@ def _beyond(table: Table, name: str, values: tuple[float, ...], by: str) -> tupl
 
 
 def _numbered(table: Table, number: int) -> Table:
-    rows = len(table["seed"])
-    return table | {"extension": np.full(rows, number)}
+    return table | {"extension": np.full(len(table["seed"]), number)}

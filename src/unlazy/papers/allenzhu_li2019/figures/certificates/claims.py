@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the theorems and earlier measurements say of the certificates, as numbers."""
+"""The claims of the certificate figure, by the theorems and earlier measurements."""
 
 from collections.abc import Iterator
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the certificate figure is made of, and the cells that this gives."""
+"""The configuration of the certificate figure, and its cells."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ FEATURES, EXTREMAL, ALL = "relu features", "parities", "every dot product"
 
 @dataclass(frozen=True)
 class Sweep:
-    """The cell of one learner and one sample: how many targets are bad, a row a sample size."""
+    """The cell of one learner and one sample: how many targets are bad, per sample size."""
 
     d: int
     k: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the certificate figure is drawn, from the stored tables."""
+"""The plot of the certificate figure, from the stored tables."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
 
 
 def _spaced(sizes: tuple[int, ...]) -> list[str]:
-    """The sizes as labels, of those that are too close on a logarithmic axis the first alone."""
+    """The sizes as labels; of those too close to each other on a logarithmic axis, the first."""
     labels, last = [], 0.0
     for size in sizes:
         labels.append(str(size) if size >= 1.3 * last else "")

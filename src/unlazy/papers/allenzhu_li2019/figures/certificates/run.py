@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of the certificate figure compute."""
+"""The cells of the certificate figure, computed."""
 
 import functools
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from unlazy.papers.allenzhu_li2019.figures.certificates.config import (
     Remark,
     Sweep,
 )
+from unlazy.papers.allenzhu_li2019.figures.linear_models import Kernel, on_cube
 from unlazy.special import subsets
 
 Rows = Float64[np.ndarray, "n d"]
@@ -24,7 +25,7 @@ Rows = Float64[np.ndarray, "n d"]
 
 def run(config: Sweep | Remark, *, seed: int, progress: Progress) -> CellResult:
     # NumPy draws, not JAX: all here is NumPy, and the numbers are the same with x64 on or off.
-    # One sequence, so that a larger sample contains the smaller ones; the same for all learners.
+    # One sequence for all learners; a larger sample contains the smaller ones.
     x = _signs(np.random.default_rng([46, seed, config.d]), max(config.sizes), config.d)
     draw = np.random.default_rng([48, seed, config.d])
     row_of = _remark(config, x, draw) if isinstance(config, Remark) else _sweep(config, x, draw)
@@ -36,9 +37,9 @@ def run(config: Sweep | Remark, *, seed: int, progress: Progress) -> CellResult:
     return CellResult({"n": np.array(config.sizes), **table})
 
 
-def kernel(name: str, d: int) -> Callable[[Rows, Rows], Float64[np.ndarray, "n1 n2"]]:
-    """A kernel of the paper on the corners of a cube, where it is a function of the distance."""
-    named = {
+def kernel(name: str, d: int) -> Kernel:
+    """A kernel of the paper on the corners of a cube."""
+    named: dict[str, Kernel] = {
         "gaussian": functools.partial(kernels.gaussian, bandwidth=d),
         "arcsin": kernels.arcsin,
         "conjugate-2": functools.partial(kernels.conjugate, layers=2),
@@ -47,13 +48,11 @@ def kernel(name: str, d: int) -> Callable[[Rows, Rows], Float64[np.ndarray, "n1 
         "exponential": lambda x1, x2: np.exp(x1 @ x2.T / d),
         "cubic": lambda x1, x2: (1 + x1 @ x2.T / d) ** 3,
     }
-    at_distance = np.tril(np.full((d + 1, d), -2.0), -1) + 1  # the first j entries negative
-    values = np.asarray(named[name](np.ones((1, d)), at_distance), np.float64)[0]
-    return lambda x1, x2: values[np.rint((d - x1 @ x2.T) / 2).astype(int)]
+    return on_cube(named[name], d)
 
 
 def _dimension(name: str, x: Rows) -> int | None:
-    """Of how many dimensions a kernel on the sample is, where rounding would hide it."""
+    """The dimension of a kernel on the sample, where rounding would hide it."""
     if name == "arcsin":  # odd: a point and its opposite give one function
         return len(np.unique(x * x[:, :1], axis=0))
     if name == "cubic":  # the rank of the cubic monomials on the sample
@@ -94,7 +93,7 @@ def _sweep(config: Sweep, x: Rows, draw: np.random.Generator) -> Callable[[int],
 def _features(
     config: Sweep, most: int, draw: np.random.Generator
 ) -> Callable[[int], Callable[[Rows], Rows]] | None:
-    """The map of the first n features, for a learner that is one."""
+    """The map of the first n features, for learners that have features."""
     d = config.d
     if config.learner == FEATURES:  # ReLU neurons with Gaussian weights and biases
         W = draw.standard_normal((most, d + 1))
@@ -112,7 +111,7 @@ def _features(
 def _remark(
     config: Remark, x: Rows, draw: np.random.Generator
 ) -> Callable[[int], dict[str, float]]:
-    """Other coordinates take few values, by the weights; those are corners too."""
+    """Further coordinates take few values, which are corners too, with the given weights."""
     p = np.asarray(config.weights)
     others = _signs(draw, len(p), config.extra)
     whole = np.concatenate([x, others[draw.choice(len(p), len(x), p=p)]], axis=1)

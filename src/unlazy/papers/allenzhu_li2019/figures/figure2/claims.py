@@ -1,18 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper says of Figure 2, and what was recorded of it, as numbers."""
+"""The claims of Figure 2: what the paper says of it, and what was recorded of it."""
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li2019.figures.figure2.config import KERNELS, TANGENT, Config
 from unlazy.papers.allenzhu_li2019.figures.figure2.curves import Curves
-from unlazy.papers.allenzhu_li2019.figures.figure2.recorded import RECORDED
 from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS
 
 _IDS = {"all": "RN-61", "hidden": "RN-62"}
+_KNOWN = ("2layer(last)", "2layer(NTK)", "3layer(last)", "3layer(NTK)")
+
+
+class _Recorded(NamedTuple):
+    """Test errors on record: of networks by seed, of `_KNOWN` kernels of infinite width."""
+
+    id: str
+    inputs: int
+    n: int
+    mode: str
+    width: int
+    networks: dict[str, tuple[float, ...]]
+    limits: tuple[float, ...]
+
+
+_ALL = {"3layer(all)": (0.357, 0.685, 0.556), "2layer(all)": (1.39, 1.40, 1.26)}
+_HIDDEN = {"3layer(hidden)": (0.306,), "2layer(hidden)": (0.897,)}
+# Measured before this library with another generator, hence other samples, and other grids. The
+# tiny errors of 3resnet are not among them: they are claimed to be small, not to be so small.
+_RECORDED = (
+    _Recorded("RN-64", 16, 400, "all", 50, _ALL, (1.19, 1.31, 1.39, 1.89)),
+    _Recorded("RN-65", 16, 800, "hidden", 100, _HIDDEN, (0.89, 0.92)),
+    _Recorded("RN-63", 30, 500, "all", 200, {}, (5.08, 6.35, 6.47, 8.62)),
+    _Recorded("RN-63", 30, 1000, "hidden", 100, {}, (2.43, 2.99, 3.08, 4.73)),
+)
 
 
 def claims(config: Config, results: Results) -> list[Claim]:
@@ -138,7 +163,7 @@ def _selection(number: str, curves: Curves) -> Iterator[Claim]:
 
 def _recorded(curves: Curves) -> Iterator[Claim]:
     task = curves.panel.task
-    for record in RECORDED:
+    for record in _RECORDED:
         if (record.inputs, record.n, record.mode) != (task.inputs, task.n, curves.panel.mode):
             continue
         for method, known in record.networks.items():
@@ -151,7 +176,7 @@ def _recorded(curves: Curves) -> Iterator[Claim]:
                     float(np.mean(known)),
                     (0.5, 1.5),
                 )
-        for method, known in record.limits.items():
+        for method, known in zip(_KNOWN, record.limits, strict=False):
             yield _near(
                 f"{record.id}/{method}-limit-{record.n}",
                 f"The test error of the kernel {method} of infinite width is on record: ours over "

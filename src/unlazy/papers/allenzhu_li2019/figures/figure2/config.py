@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 2 is made of, and the cells that this gives."""
+"""The configuration of Figure 2, and its cells."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +15,6 @@ NAME, VERSION = "allenzhu_li2019/figure2", 1
 NETWORKS: tuple[str, ...] = ("3resnet", "3layer", "2layer")
 KERNELS = tuple(f"{layers}({mode})" for mode in ("NTK", "last") for layers in NETWORKS)
 TANGENT = tuple(method for method in KERNELS if method.endswith("(NTK)"))  # they couple outputs
-
 
 _GRIDS = {
     # All of RN-33: 12 rates by 13 decays.
@@ -44,9 +43,9 @@ _REDUCED = {
 
 
 def grid_of(kind: str, method: str) -> Grid:
-    """The grid of that kind for a method.
+    """The grid of a kind for a method.
 
-    "reduced" has one for each, about its optimum; "narrow" and "pair" one for each set of trained
+    "reduced" has one per method, about its optimum; "narrow" and "pair" one per set of trained
     parameters.
 
     Source: RN-33 to RN-35 and, for the reduced ones, RN-64 and RN-65, arXiv:1905.10337 section 8.
@@ -60,7 +59,7 @@ def grid_of(kind: str, method: str) -> Grid:
 
 @dataclass(frozen=True)
 class Training:
-    """A cell: the grid of one method at one width, for some seeds from the cell's own on."""
+    """The cell of one method at one width: a grid, for `seeds` seeds from the cell's own on."""
 
     task: Task
     method: str
@@ -73,7 +72,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Coupled:
-    """A cell: a linearised network solved exactly, with the kernel of all pairs of outputs."""
+    """The cell of a linearised network, solved exactly with the kernel of all pairs of outputs."""
 
     task: Task
     method: str
@@ -83,7 +82,7 @@ class Coupled:
 
 @dataclass(frozen=True)
 class Limits:
-    """A cell: all kernels of infinite width, and what no dot-product kernel can beat."""
+    """The cell of all kernels of infinite width, and of what no dot-product kernel can beat."""
 
     task: Task
     seeds: int
@@ -91,7 +90,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Thin:
-    """Which grid takes the place of the usual one, for a network from a width on."""
+    """The grid that replaces the usual one for a network from a width on."""
 
     layers: str
     width: int
@@ -100,7 +99,7 @@ class Thin:
 
 @dataclass(frozen=True)
 class Panel:
-    """One of the two: which parameters are trained, on how many samples, at which widths."""
+    """One panel: which parameters are trained, on how many samples, at which widths."""
 
     mode: str  # "all" or "hidden"
     task: Task
@@ -116,7 +115,7 @@ class Panel:
 
     @property
     def kernel_task(self) -> Task:
-        """The task with as many samples as there are for kernels."""
+        """The task with the numbers of samples for kernels."""
         return replace(self.task, n_validation=self.n_kernels // 2, n_test=self.n_kernels)
 
 
@@ -157,9 +156,7 @@ class Config:
         return Limits(panel.task, self.seeds)
 
     def _grid_of(self, method: str, width: int) -> str:
-        fitting = [
-            thin for thin in self.thin if method.startswith(thin.layers) and thin.width <= width
-        ]
+        fitting = [t for t in self.thin if method.startswith(t.layers) and t.width <= width]
         return max(fitting, key=lambda thin: thin.width).grid if fitting else self.grid
 
 
@@ -196,10 +193,9 @@ def _trainings(
 def notes(config: Config) -> list[str]:
     if not config.thin:
         return []
-    grids = [(thin, grid_of(thin.grid, f"{thin.layers}(all)")) for thin in config.thin]
+    grids = [(t.layers, t.width, grid_of(t.grid, f"{t.layers}(all)")) for t in config.thin]
     listed = "; ".join(
-        f"{thin.layers} from m = {thin.width} on, {len(grid.rates)} rates by {len(grid.decays)} "
-        "decays"
-        for thin, grid in grids
+        f"{layers} from m = {width} on, {len(grid.rates)} rates by {len(grid.decays)} decays"
+        for layers, width, grid in grids
     )
     return [f"some grids are thinner than the others': {listed}."]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chosen lanes of Figure 2, read off the stored tables."""
+"""The curves of Figure 2: the chosen lanes, read off the stored tables."""
 
 import numpy as np
 from jaxtyping import Float
@@ -7,13 +7,13 @@ from jaxtyping import Float
 from unlazy.experiments import Results
 from unlazy.papers.allenzhu_li2019.figures.figure2.config import TANGENT, Config, Panel, Training
 from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS
-from unlazy.papers.shared.grids.tuning import Table, best_rows, merge
+from unlazy.papers.shared.grids.tuning import Table, best_values, merge
 
 Errors = Float[np.ndarray, " seeds"]
 
 
 class Curves:
-    r"""Errors of every method of a panel, one value a seed, in units of $k\alpha^2$."""
+    r"""Errors of every method of a panel, one value per seed, in units of $k\alpha^2$."""
 
     def __init__(self, config: Config, panel: Panel, results: Results) -> None:
         self.config, self.panel = config, panel
@@ -36,7 +36,7 @@ class Curves:
         return self._best(self._limits.table, method, by, "test")
 
     def along(self, method: str, *, solver: str = "sgd", by: str = "test") -> np.ndarray:
-        """The test errors at all widths of a method, one width a row."""
+        """The test errors at all widths of a method, one row per width."""
         return np.stack([self.at(method, m, solver=solver, by=by) for m in self.widths(method)])
 
     def exact(self, method: str) -> np.ndarray:
@@ -48,7 +48,7 @@ class Curves:
         return {method: self.limit(method) for method in LIMITS}
 
     def widths(self, method: str) -> tuple[int, ...]:
-        """Where a method was run."""
+        """The widths at which a method was run."""
         panel = self.panel
         return panel.widths if method in panel.networks else panel.kernel_widths
 
@@ -71,8 +71,5 @@ class Curves:
         )
 
     def _best(self, table: Table, solver: str, by: str, of: str) -> Errors:
-        rows = table["solver"] == solver
-        table = {name: column[rows] for name, column in table.items()}
-        best = best_rows(table, by)
-        found = [table[of][best[s]] if s in best else np.inf for s in range(self.config.seeds)]
-        return np.array(found) / self.unit
+        seeds = range(self.config.seeds)
+        return best_values(table, seeds, by=by, of=of, solver=solver) / self.unit

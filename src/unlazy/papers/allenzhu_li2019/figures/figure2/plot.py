@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Figure 2 is drawn, from the stored tables."""
+"""The plot of Figure 2, from the stored tables."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,15 +7,9 @@ import numpy as np
 
 from unlazy.core.drawing import COLORS, spanning
 from unlazy.experiments import Results
-from unlazy.papers.allenzhu_li2019.figures.figure2.config import (
-    KERNELS,
-    NETWORKS,
-    TANGENT,
-    Config,
-    Panel,
-)
+from unlazy.papers.allenzhu_li2019.figures.figure2.config import KERNELS, NETWORKS, TANGENT, Config
 from unlazy.papers.allenzhu_li2019.figures.figure2.curves import Curves
-from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS
+from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS, parts
 from unlazy.papers.shared.grids.ticks import round_ticks
 
 if TYPE_CHECKING:
@@ -40,9 +34,8 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     axes = fig.subplots(1, len(config.panels), sharey=True, squeeze=False)[0]
     every = [Curves(config, panel, results) for panel in config.panels]
     for ax, curves, letter in zip(axes, every, "ab", strict=False):
-        panel = curves.panel
         _plot_panel(ax, curves)
-        ax.set_title(f"({letter}) {_trained(panel)}, N = {panel.task.n}")
+        ax.set_title(f"({letter}) {curves.panel.mode} layers trained, N = {curves.panel.task.n}")
         ax.set_xlabel("width m")
     axes[0].set_ylabel("test error (sum over outputs)")
     drawn = [c.along(method) * c.unit for c in every for method in c.panel.networks]
@@ -85,7 +78,7 @@ def _plot_panel(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
 def _plot_kernels(ax: "matplotlib.axes.Axes", curves: Curves, end: float) -> None:
     panel, unit = curves.panel, curves.unit
     for method in KERNELS:
-        layers, mode = method.rstrip(")").split("(")
+        layers, mode = parts(method)
         style: dict[str, Any] = {"color": _COLORS[layers]} | _MARKS[mode]
         # Side by side, since many coincide.
         beside = (end / min(panel.widths)) ** _BESIDE[layers]
@@ -99,10 +92,6 @@ def _plot_kernels(ax: "matplotlib.axes.Axes", curves: Curves, end: float) -> Non
             ax.plot(places, averaged, **(style | _AVERAGED))
         if method in LIMITS:
             ax.plot([end * beside], [np.mean(curves.limit(method)) * unit], **hollow)
-
-
-def _trained(panel: Panel) -> str:
-    return {"all": "all layers trained", "hidden": "hidden layers trained"}[panel.mode]
 
 
 def _legend(fig: "matplotlib.figure.Figure", config: Config) -> None:

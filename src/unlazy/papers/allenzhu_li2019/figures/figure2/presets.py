@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes at which Figure 2 is run."""
+"""The presets of Figure 2."""
 
 from unlazy.experiments import Preset
 from unlazy.papers.allenzhu_li2019.figures.figure2.config import Config, Panel, Thin

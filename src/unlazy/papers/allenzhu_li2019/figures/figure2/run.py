@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of Figure 2 compute."""
+"""The cells of Figure 2, computed."""
 
 import jax
 import numpy as np
@@ -23,9 +23,11 @@ from unlazy.papers.shared.grids.learner import (
     network_learner,
     tuned,
 )
-from unlazy.papers.shared.grids.ridge import as_lanes, ridge_table
-from unlazy.papers.shared.grids.tuning import Grid, Table, merge
+from unlazy.papers.shared.grids.ridge import as_lanes, path_rows, ridge_table
+from unlazy.papers.shared.grids.tuning import Table, merge
 from unlazy.papers.shared.settings import reproducible
+
+Seeds = tuple[int, ...]
 
 # In units of the kernel's mean eigenvalue. From a thousandth downwards errors rise at the widths of
 # the presets, and those of infinite width fall by less than half a per cent.
@@ -40,22 +42,18 @@ def run(config: Training | Coupled | Limits, *, seed: int, progress: Progress) -
             return _limits(config, splits, seeds, progress)
         if isinstance(config, Coupled):
             return CellResult(_coupled(config, splits, seeds, progress))
-        if config.method not in KERNELS:
-            assert config.grid is not None
-            learner = _network(config, splits, seeds)
-            return CellResult(_trained(config, config.grid, learner, seeds, progress))
-        return CellResult(_kernel(config, splits, seeds, progress))
+        learn = _kernel if config.method in KERNELS else _network
+        return CellResult(learn(config, splits, seeds, progress))
 
 
-def _network(config: Training, splits: list[Split], seeds: tuple[int, ...]) -> Learner:
+def _network(config: Training, splits: list[Split], seeds: Seeds, progress: Progress) -> Table:
     layers, mode = parts(config.method)
     net = samples.network(layers, config.task, config.width)
-    return network_learner(net, [samples.start(net, s) for s in seeds], splits, mode)
+    learner = network_learner(net, [samples.start(net, s) for s in seeds], splits, mode)
+    return _trained(config, learner, seeds, progress)
 
 
-def _kernel(
-    config: Training, splits: list[Split], seeds: tuple[int, ...], progress: Progress
-) -> Table:
+def _kernel(config: Training, splits: list[Split], seeds: Seeds, progress: Progress) -> Table:
     models = linear_models(
         config.method, config.task, config.width, splits, seeds, coupled=config.grid is not None
     )
@@ -63,52 +61,37 @@ def _kernel(
     if config.grid is None:
         return exact
     learner = kernel_learner(models, splits)
-    return merge([_trained(config, config.grid, learner, seeds, progress), exact])
+    return merge([_trained(config, learner, seeds, progress), exact])
 
 
-def _coupled(
-    config: Coupled, splits: list[Split], seeds: tuple[int, ...], progress: Progress
-) -> Table:
-    """A row for every ridge and seed, with how well it was solved; nan where it was not."""
+def _trained(config: Training, learner: Learner, seeds: Seeds, progress: Progress) -> Table:
+    assert config.grid is not None
+    key = jax.random.key(61)
+    options = {"epochs": config.epochs, "batch_size": config.batch_size, "progress": progress}
+    return tuned(learner, config.grid, seeds=seeds, key=key, **options)
+
+
+def _coupled(config: Coupled, splits: list[Split], seeds: Seeds, progress: Progress) -> Table:
+    """One row per ridge and seed, with its residual; nan where it was not solved."""
     net, tables = samples.network(parts(config.method)[0], config.task, config.width), []
     for done, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
         progress(done, len(seeds))
         path = coupled_ridge_path(net, samples.start(net, seed), split, COUPLED_RIDGES)
-        rows = {"weight_decay": path.weight_decay, "seed": np.full(len(path.residuals), seed)}
-        rows |= dict(zip(Split._fields, path.errors, strict=True)) | {"residual": path.residuals}
-        tables.append(rows)
+        rows = path_rows(seed, path.weight_decay, path.errors)
+        tables.append(rows | {"residual": path.residuals})
     return as_lanes(merge(tables), "coupled")
 
 
-def _trained(
-    config: Training, grid: Grid, learner: Learner, seeds: tuple[int, ...], progress: Progress
-) -> Table:
-    return tuned(
-        learner,
-        grid,
-        seeds=seeds,
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        progress=progress,
-        key=jax.random.key(61),
-    )
-
-
-def _limits(
-    config: Limits, splits: list[Split], seeds: tuple[int, ...], progress: Progress
-) -> CellResult:
+def _limits(config: Limits, splits: list[Split], seeds: Seeds, progress: Progress) -> CellResult:
     tables = []
     for done, name in enumerate(LIMITS):
         progress(done, len(LIMITS))
         models = [limit_model(name, split) for split in splits]
         tables.append(as_lanes(ridge_table(models, splits, seeds, RIDGES), name))
-    target = config.task.target()
+    sets = [config.task.target().parity]
     arrays = {
         # The part of the composite parity that dot-product kernels on the sample could express.
-        "captured": [
-            dot_product_certificate(split.train.x, sets=[target.parity]).captured[0]
-            for split in splits
-        ],
+        "captured": [dot_product_certificate(s.train.x, sets=sets).captured[0] for s in splits],
         "energy": [np.mean(np.sum(np.asarray(s.test.y, float) ** 2, axis=1)) for s in splits],
     }
     return CellResult(merge(tables), {name: np.array(found) for name, found in arrays.items()})

@@ -22,23 +22,14 @@ _BETAS = tuple(round(0.1 * i, 1) for i in range(11))
 
 def _smoke() -> Config:
     task = Task(60, 12, n_validation=40, n_test=200)
-    sweep = Sweep(
-        "3resnet(all)",
-        task,
-        16,
-        (0.0, 0.3, 1.0),
-        grid_of("one", "3resnet(all)"),
-        epochs=10,
-        seeds=2,
-    )
+    betas, grid = (0.0, 0.3, 1.0), grid_of("one", "3resnet(all)")
+    sweep = Sweep("3resnet(all)", task, 16, betas, grid, epochs=10, seeds=2)
     return Config((sweep,), 2, margin=1.0, orders=False)
 
 
 def _quick() -> Config:
-    task, betas = (
-        Task(400, 16, n_validation=500, n_test=2000),
-        (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0),
-    )
+    task = Task(400, 16, n_validation=500, n_test=2000)
+    betas = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
     grid = Grid(between(0.05, 0.2), (*between(1e-3, 1e-2), 5e-2), 0)
     sweep = Sweep("3resnet(all)", task, 50, betas, grid, epochs=200, seeds=3)
     # At beta = alpha no seed learns it, at 4/3 alpha all do: the jump is just above alpha.

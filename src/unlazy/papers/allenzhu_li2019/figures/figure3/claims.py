@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper says of Figure 3, as numbers."""
+"""The claims of Figure 3, and the errors that they are about."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li2019.figures.figure3.config import Config, Sweep
-from unlazy.papers.shared.grids.tuning import best_rows
+from unlazy.papers.shared.grids.tuning import best_values
 
 Errors = Float[np.ndarray, "betas seeds"]
 
@@ -26,31 +26,22 @@ class Curves:
         ]
 
     def errors(self, *, by: str = "test") -> Errors:
-        """Of the network."""
-        columns = []
+        """Those of the network."""
+        found = []
         for result in self._cells:
-            table = result.table
-            for seed in np.unique(table["seed"]).tolist():
-                columns.append([self._best(table, beta, seed, by) for beta in self.sweep.betas])
-        return np.array(columns).T / self._unit
+            table, seeds = result.table, np.unique(result.table["seed"]).tolist()
+            found.append([best_values(table, seeds, by=by, beta=b) for b in self.sweep.betas])
+        return np.concatenate(found, axis=1) / self._unit
 
     def kernel(self) -> Errors:
-        """Of the best kernel of infinite width."""
+        """Those of the best kernel of infinite width."""
         return np.concatenate([r.arrays["kernel"] for r in self._cells], axis=1) / self._unit
-
-    def _best(self, table: dict[str, np.ndarray], beta: float, seed: int, by: str) -> float:
-        rows = (table["beta"] == beta) & (table["seed"] == seed)
-        mine = {name: column[rows] for name, column in table.items()}
-        best = best_rows(mine, by)
-        return float(mine["test"][best[seed]]) if best else np.inf
 
 
 def claims(config: Config, results: Results) -> list[Claim]:
-    listed: list[Claim] = []
-    for sweep in config.sweeps:
-        if config.orders:
-            listed += _sweep(config, Curves(config, sweep, results))
-    return with_record(listed, config.refuted)
+    sweeps = config.sweeps if config.orders else ()
+    every = [_sweep(config, Curves(config, sweep, results)) for sweep in sweeps]
+    return with_record([claim for listed in every for claim in listed], config.refuted)
 
 
 def _sweep(config: Config, curves: Curves) -> Iterator[Claim]:
@@ -69,11 +60,10 @@ def _sweep(config: Config, curves: Curves) -> Iterator[Claim]:
         config.margin,
         note=note,
     )
-    clearly = betas > 1.2 * alpha
     yield Claim(
         f"{name}-clearly-above",
         f"{sweep.method} learns it where beta > 1.2 alpha: largest error over k alpha^2",
-        float(np.max(errors[clearly])),
+        float(np.max(errors[betas > 1.2 * alpha])),
         "<",
         config.margin,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 3 is made of, and the cells that this gives."""
+"""The configuration of Figure 3, and its cells."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ NAME, VERSION = "allenzhu_li2019/figure3", 1
 
 @dataclass(frozen=True)
 class Sweep:
-    """A cell: one method at one width, for all sizes of the base signal and some seeds."""
+    """The cell of one method at one width, for all sizes of the base signal and some seeds."""
 
     method: str
     task: Task
@@ -36,14 +36,8 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
+    listed = [(s, seed) for s in config.sweeps for seed in range(0, config.seeds, s.seeds)]
     return [
-        Cell(
-            NAME,
-            VERSION,
-            sweep,
-            seed,
-            f"{sweep.method}, m = {sweep.width}, N = {sweep.task.n}, from seed {seed}",
-        )
-        for sweep in config.sweeps
-        for seed in range(0, config.seeds, sweep.seeds)
+        Cell(NAME, VERSION, s, seed, f"{s.method}, m = {s.width}, N = {s.task.n}, from seed {seed}")
+        for s, seed in listed
     ]

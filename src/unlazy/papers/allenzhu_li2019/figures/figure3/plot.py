@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Figure 3 is drawn, from the stored tables."""
+"""The plot of Figure 3, from the stored tables."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unlazy.core.drawing import COLORS
 from unlazy.experiments import Results
@@ -19,34 +19,21 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     ax = fig.subplots()
     for place, sweep in enumerate(config.sweeps):
         curves, color = Curves(config, sweep, results), COLORS[place]
-        errors, said = curves.errors(), f"N = {sweep.task.n}, m = {sweep.width}"
-        label = f"{sweep.method}, {said}"
-        ax.plot(
-            sweep.betas, errors.mean(axis=1), color=color, marker="os"[place], ls="-", label=label
-        )
+        errors, size = curves.errors(), f"N = {sweep.task.n}"
+        style: dict[str, Any] = {"marker": "os"[place], "ls": "-"}
+        style["label"] = f"{sweep.method}, {size}, m = {sweep.width}"
+        ax.plot(sweep.betas, errors.mean(axis=1), color=color, **style)
         low, high = errors.min(axis=1), errors.max(axis=1)
         ax.fill_between(sweep.betas, low, high, color=color, alpha=0.18, lw=0)
-        ax.plot(
-            sweep.betas,
-            curves.kernel().mean(axis=1),
-            color=color,
-            marker="^",
-            mfc="white",
-            ls=":",
-            lw=1.2,
-            label=f"kernel of infinite width, N = {sweep.task.n}",
-        )
+        dotted: dict[str, Any] = {"marker": "^", "mfc": "white", "ls": ":", "lw": 1.2}
+        dotted["label"] = f"kernel of infinite width, {size}"
+        ax.plot(sweep.betas, curves.kernel().mean(axis=1), color=color, **dotted)
     alpha = config.sweeps[0].task.alpha
     ax.axhline(1, color="black", ls="--", lw=1.1, label=r"predicting $\beta F$")
     ax.axvline(alpha, color="gray", ls=(0, (1, 3)), lw=1)
-    ax.annotate(
-        r"$\beta = \alpha$",
-        (alpha, 0.02),
-        xycoords=("data", "axes fraction"),
-        xytext=(4, 2),
-        textcoords="offset points",
-        color="gray",
-    )
+    place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (4, 2)}
+    said = r"$\beta = \alpha$"
+    ax.annotate(said, (alpha, 0.02), **place, textcoords="offset points", color="gray")
     ax.set(xlabel=r"size $\beta$ of the base signal", yscale="log")
     ax.set_ylabel(r"test error $/\ k\alpha^2$")
     ax.set_xlim(-0.02, 0.02 + max(config.sweeps[0].betas))

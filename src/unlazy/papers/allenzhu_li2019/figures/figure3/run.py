@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of Figure 3 compute."""
+"""The cells of Figure 3, computed."""
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ from unlazy.papers.allenzhu_li2019.figures.figure3.config import Sweep
 from unlazy.papers.allenzhu_li2019.figures.linear_models import RIDGES, limit_model, parts
 from unlazy.papers.shared.grids.learner import Learner, Split, network_learner
 from unlazy.papers.shared.grids.ridge import ridge_table
-from unlazy.papers.shared.grids.tuning import Table, best_rows, tune
+from unlazy.papers.shared.grids.tuning import Table, best_values, tune
 from unlazy.papers.shared.settings import reproducible
 
 _KERNEL = "2layer(last)"  # of infinite width, the best of those of Figure 2
@@ -34,29 +34,20 @@ def run(config: Sweep, *, seed: int, progress: Progress) -> CellResult:
 
 
 def _trained(config: Sweep, learner: Learner, seeds: list[int], progress: Progress) -> Table:
-    """All lanes; in place of the seed, which occurs once for every beta, the replicate."""
+    """All lanes, by their replicate in place of the seed, which occurs once for every beta."""
+    grid, key = config.grid, jax.random.key(66)
+    options = {"epochs": config.epochs, "batch_size": config.batch_size, "progress": progress}
 
     def fit(rates, decays) -> Table:
-        table = learner.fit(
-            rates,
-            decays,
-            seeds=seeds,
-            epochs=config.epochs,
-            batch_size=config.batch_size,
-            progress=progress,
-            key=jax.random.key(66),
-        ).table()
+        table = learner.fit(rates, decays, seeds=seeds, key=key, **options).table()
         return table | {"seed": np.arange(len(table["seed"])) % len(seeds)}
 
-    grid = config.grid
     return tune(fit, grid.rates, grid.decays, extend=grid.extend)
 
 
 def _kernel(config: Sweep, splits: list[Split]) -> np.ndarray:
     """The best test errors of ridge regression, by beta and seed."""
-    count = len(splits)
+    places = range(len(splits))
     models = [limit_model(_KERNEL, split) for split in splits]
-    table = ridge_table(models, splits, range(count), RIDGES)
-    best = best_rows(table, "test")
-    found = [table["test"][best[place]] for place in range(count)]
-    return np.array(found).reshape(len(config.betas), config.seeds)
+    found = best_values(ridge_table(models, splits, places, RIDGES), places)
+    return found.reshape(len(config.betas), config.seeds)

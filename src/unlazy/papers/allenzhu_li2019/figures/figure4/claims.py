@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper says of Figure 4, and what was recorded of it, as numbers."""
+"""The claims of Figure 4, with the runs and the frontier that they are about."""
 
+import functools
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,7 +10,7 @@ from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, least, with_record
 from unlazy.papers.allenzhu_li2019.figures.figure4.config import Config, HandBuilt
-from unlazy.papers.allenzhu_li2019.figures.figure4.frontier import frontier_error, frontier_norm
+from unlazy.papers.allenzhu_li2019.parity_networks import parity_network
 from unlazy.papers.shared.grids.tuning import merge
 
 # Errors of the paper's hand-built networks, and their |W|_F / sqrt(d).
@@ -19,19 +21,37 @@ _EXACT = 1e-4  # what float32 leaves of an error of zero
 
 
 class Runs:
-    """The points of the figure: those of SGD, whose run did not diverge, and those built."""
+    """The points of the figure: the runs of SGD that did not diverge, and those built by hand."""
 
     def __init__(self, config: Config, results: Results) -> None:
         tables = {cell.config: result.table for cell, result in results.items()}
         built = next(table for one, table in tables.items() if isinstance(one, HandBuilt))
         self.built = {name: column[np.argsort(built["norm"])] for name, column in built.items()}
+        trained = {one.width: tables[one] for one in config.trainings}
         self.by_width = {
-            one.width: {
-                name: column[~tables[one]["diverged"]] for name, column in tables[one].items()
-            }
-            for one in config.trainings
+            width: {name: column[~table["diverged"]] for name, column in table.items()}
+            for width, table in trained.items()
         }
         self.all = merge(list(self.by_width.values()))
+
+
+def frontier_error(norm: Float[np.ndarray, " r"], degree: int) -> Float[np.ndarray, " r"]:
+    r"""The least mean square error at a norm $\|W\|_F / \sqrt d$, for every d.
+
+    Source: RN-73, arXiv:1905.10337 section 8.2.
+    """
+    return np.maximum(1 - norm * _slope(degree), 0) ** 2
+
+
+def frontier_norm(error: Float[np.ndarray, " r"], degree: int) -> Float[np.ndarray, " r"]:
+    r"""The least $\|W\|_F / \sqrt d$ with a mean square error of at most 1."""
+    return (1 - np.sqrt(error)) / _slope(degree)
+
+
+@functools.cache
+def _slope(degree: int) -> float:
+    r"""$\gamma \sqrt d$."""
+    return parity_network(degree, degree).gamma * math.sqrt(degree)
 
 
 def claims(config: Config, results: Results) -> list[Claim]:
@@ -91,37 +111,34 @@ def _trained(config: Config, runs: Runs) -> Iterator[Claim]:
 
 def _built(config: Config, runs: Runs) -> Iterator[Claim]:
     built, degree = runs.built, config.built.degree
-    frontier = frontier_error(built["norm"], degree)
+    points = zip(built["norm"], built["test"], strict=True)
     yield Claim(
         "RN-74/frontier",
         "The networks built by hand are above the frontier: smallest difference of errors",
-        least(built["test"] - frontier),
+        least(built["test"] - frontier_error(built["norm"], degree)),
         ">=",
         -_EXACT,
-        note="(norm, error) "
-        + ", ".join(
-            f"({n:.3g}, {e:.2g})" for n, e in zip(built["norm"], built["test"], strict=True)
-        ),
+        note="(norm, error) " + ", ".join(f"({n:.3g}, {e:.2g})" for n, e in points),
     )
     if built["test"].min() > min(QUOTED):
         return
-    ours = norm_at(built, np.array(list(QUOTED)))
-    ratios = ours / np.array(list(QUOTED.values()))
+    errors, quoted = np.array(list(QUOTED)), np.array(list(QUOTED.values()))
+    ours = norm_at(built, errors)
     yield Claim(
         "RN-74/quoted",
         "They need the norms that the paper quotes, at its errors: largest deviation",
-        float(np.max(np.abs(ratios - 1))),
+        float(np.max(np.abs(ours / quoted - 1))),
         "<=",
         0.1,
         note=f"paper {', '.join(map(str, QUOTED.values()))}; "
         f"ours {', '.join(f'{value:.3g}' for value in ours)}; "
-        f"least {', '.join(f'{v:.3g}' for v in frontier_norm(np.array(list(QUOTED)), degree))}",
+        f"least {', '.join(f'{value:.3g}' for value in frontier_norm(errors, degree))}",
     )
 
 
 def norm_at(
     built: dict[str, np.ndarray], errors: Float[np.ndarray, " e"]
 ) -> Float[np.ndarray, " e"]:
-    """Between the built points, linearly in the error."""
+    """The norm at an error, interpolated linearly between the points built by hand."""
     order = np.argsort(built["test"])
     return np.interp(errors, built["test"][order], built["norm"][order])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 4 is made of, and the cells that this gives."""
+"""The configuration of Figure 4, and its cells."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ NAME, VERSION = "allenzhu_li2019/figure4", 1
 
 @dataclass(frozen=True)
 class Training:
-    """A cell: a grid of runs of SGD on a parity of some of the coordinates."""
+    """The cell of a grid of runs of SGD on a parity of some of the coordinates."""
 
     width: int
     rates: tuple[float, ...]
@@ -25,7 +25,7 @@ class Training:
 
 @dataclass(frozen=True)
 class HandBuilt:
-    """A cell: runs on the whole cube of the parity's own coordinates, to be padded with zeros."""
+    """The cell of runs on the whole cube of the parity's own coordinates, to be padded by zeros."""
 
     decays: tuple[float, ...]
     steps: int
@@ -45,13 +45,7 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
-    listed = [
-        Cell(
-            NAME,
-            VERSION,
-            one,
-            label=f"m = {one.width}, {len(one.rates) * len(one.decays)} runs",
-        )
-        for one in config.trainings
-    ]
-    return [Cell(NAME, VERSION, config.built, label="built by hand"), *listed]
+    labels: dict[Training | HandBuilt, str] = {config.built: "built by hand"}
+    for one in config.trainings:
+        labels[one] = f"m = {one.width}, {len(one.rates) * len(one.decays)} runs"
+    return [Cell(NAME, VERSION, one, label=label) for one, label in labels.items()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Figure 4 is drawn, from the stored tables."""
+"""The plot of Figure 4, from the stored tables."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,9 +7,8 @@ import numpy as np
 
 from unlazy.core.drawing import COLORS, spanning
 from unlazy.experiments import Results
-from unlazy.papers.allenzhu_li2019.figures.figure4.claims import QUOTED, Runs
+from unlazy.papers.allenzhu_li2019.figures.figure4.claims import QUOTED, Runs, frontier_error
 from unlazy.papers.allenzhu_li2019.figures.figure4.config import Config
-from unlazy.papers.allenzhu_li2019.figures.figure4.frontier import frontier_error
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -57,16 +56,7 @@ def _plot_built(ax: "matplotlib.axes.Axes", runs: Runs, degree: int, grid: np.nd
     ax.fill_between(grid, least, color="black", alpha=0.07, lw=0)
     ax.plot(grid, least, color="black", lw=1.2, ls="-", label="least possible")
     black: dict[str, Any] = {"color": "black"}
-    ax.plot(
-        runs.built["norm"],
-        runs.built["test"],
-        **black,
-        marker="*",
-        ms=8,
-        mfc="gold",
-        ls=":",
-        lw=0.8,
-        label="built by hand",
-    )
+    stars: dict[str, Any] = black | {"marker": "*", "ms": 8, "mfc": "gold", "ls": ":", "lw": 0.8}
+    ax.plot(runs.built["norm"], runs.built["test"], **stars, label="built by hand")
     quoted = list(QUOTED.values()), list(QUOTED)
     ax.plot(*quoted, **black, marker="x", ms=6, ls="none", label="built by hand, quoted")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of Figure 4 compute."""
+"""The cells of Figure 4, computed."""
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -39,21 +40,9 @@ def _train(config: Training, progress: Progress, *, key: PRNGKeyArray) -> GridRe
         _labelled(data.cube(count, d, scale=scale, key=key), config.degree)
         for count, key in ((config.n, key_train), (config.n_test, key_test))
     )
-    return fit_grid(
-        MeanSquare(TwoLayer(d, config.width)),
-        start(d, config.width, key=key_W),
-        train,
-        learning_rates=config.rates,
-        weight_decays=config.decays,
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        drops={config.epochs // 2: 0.1},
-        trained="hidden",
-        evaluate={"test": test},
-        keep="all",
-        progress=progress,
-        key=key_order,
-    )
+    grid = {"learning_rates": config.rates, "weight_decays": config.decays}
+    batches = {"epochs": config.epochs, "batch_size": config.batch_size, "key": key_order}
+    return _fit(config.width, train, test, progress, key_W, **grid, **batches)
 
 
 def _build(config: HandBuilt, progress: Progress, *, key: PRNGKeyArray) -> GridResult:
@@ -62,25 +51,39 @@ def _build(config: HandBuilt, progress: Progress, *, key: PRNGKeyArray) -> GridR
     Source: RN-74, arXiv:1905.10337 section 8.2.
     """
     d = config.degree
-    corners = jnp.asarray(data.corners(d, scale=d**-0.5), jnp.float32)
-    cube = _labelled(corners, d)
+    cube = _labelled(jnp.asarray(data.corners(d, scale=d**-0.5), jnp.float32), d)
+    grid = {"learning_rates": [config.rate], "weight_decays": config.decays}
+    return _fit(config.width, cube, cube, progress, key, **grid, epochs=config.steps)
+
+
+def _fit(
+    width: int,
+    train: Samples,
+    test: Samples,
+    progress: Progress,
+    key_W: PRNGKeyArray,
+    *,
+    epochs: int,
+    **options: Any,
+) -> GridResult:
+    """Train the hidden weights on a grid, with a tenth of the rate in the second half."""
+    d = train.x.shape[1]
     return fit_grid(
-        MeanSquare(TwoLayer(d, config.width)),
-        start(d, config.width, key=key),
-        cube,
-        learning_rates=[config.rate],
-        weight_decays=config.decays,
-        epochs=config.steps,
-        drops={config.steps // 2: 0.1},
+        MeanSquare(TwoLayer(d, width)),
+        start(d, width, key=key_W),
+        train,
+        epochs=epochs,
+        drops={epochs // 2: 0.1},
         trained="hidden",
-        evaluate={"test": cube},
+        evaluate={"test": test},
         keep="all",
         progress=progress,
+        **options,
     )
 
 
 def start(inputs: int, width: int, *, key: PRNGKeyArray) -> TwoLayerParams:
-    """W from N(0, 1/m), which the paper does not state, and as many positive a as negative."""
+    """W from N(0, 1/m), which the paper does not state, and half of each sign for a."""
     ones = jnp.ones(width // 2)
     W = jr.normal(key, (width, inputs)) / math.sqrt(width)
     return TwoLayerParams(W=W, a=jnp.concatenate([ones, -ones]))
@@ -93,7 +96,7 @@ def _labelled(x: Float[Array, "n d"], degree: int) -> Samples:
 
 
 def _table(result: GridResult, inputs: int) -> dict[str, np.ndarray]:
-    r"""A row a run, with $\|W\|_F / \sqrt d$, which padding by zeros and duplication leave."""
+    r"""One row per run, with $\|W\|_F / \sqrt d$, which padding and repeating neurons keep."""
     table = result.table()
     norms = [np.linalg.norm(np.asarray(result.kept[lane].W, float)) for lane in range(result.lanes)]
     return table | {"norm": np.array(norms) / math.sqrt(inputs)}

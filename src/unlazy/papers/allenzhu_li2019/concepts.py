@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of smooth functions of an angle times a linear form, with a bias as a last coordinate."""
+"""Concepts 1 and 2: what residual networks learn, a base signal and a small composite of it."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
-from unlazy.core.checks import check_count, check_key
+from unlazy.core.checks import check_count, check_finite, check_key
 from unlazy.core.entries import entry
 from unlazy.papers.allenzhu_li_liang2019.concept_classes import random_factors, random_rows
 from unlazy.papers.shared import PowerSeries, SeriesComplexity, series_complexity, taylor_series
@@ -38,15 +38,15 @@ class BiasedConcept(eqx.Module):
 
     with unit $w_1, w_2$, $|a_{r,i}| \le 1$, and functions of a constant and odd terms only, those
     that `papers.allenzhu_li_liang2019.indicator_function` can make of indicators without a random
-    bias. A term that some outputs do not have has factor 0 there.
+    bias. A term that an output does not have has factor 0 there.
 
     Source: RN-11, arXiv:1905.10337 Appendix A; there the functions depend on r as well, which here
     are further terms.
 
     Args:
         a: factors, (k, p).
-        functions: $\phi_i$, one a term: names, activations, coefficients or `PowerSeries`.
-        w1: $w_1$, (p, d + 1), one direction a row.
+        functions: $\phi_i$, one per term: names, activations, coefficients or `PowerSeries`.
+        w1: $w_1$, (p, d + 1), one direction per row.
         w2: $w_2$.
 
     Raises:
@@ -86,7 +86,7 @@ class BiasedConcept(eqx.Module):
         functions: Sequence[Function],
         w: Float[Array | np.ndarray, "p d"],
     ) -> "BiasedConcept":
-        r"""The concept that is a sum of ridge functions on the unit sphere.
+        r"""Write a sum of ridge functions on the unit sphere as a concept.
 
         $$F_r(x) = \sum_i a_{r,i}\, \phi_i(\langle w_i, x\rangle / \sqrt2), \qquad
         \|x\| = \|w_i\| = 1$$
@@ -100,7 +100,7 @@ class BiasedConcept(eqx.Module):
         Args:
             a: factors, (k, p).
             functions: $\phi_i$, of any terms; infinite series are cut where 1e-12 is left.
-            w: one unit direction a row.
+            w: unit directions, one per row.
 
         Raises:
             ValueError: `a`, `functions` and `w` are not as many, or all functions are zero.
@@ -159,7 +159,7 @@ class BiasedConcept(eqx.Module):
 
     @entry
     def __call__(self, x: Inputs) -> Outputs:
-        """Its values at the rows of `x`, in their dtype."""
+        """Evaluate it at the rows of `x`, in their dtype."""
         return on_rows(self._values, x, self.inputs)
 
     @entry
@@ -174,6 +174,110 @@ class BiasedConcept(eqx.Module):
         xa = jnp.concatenate([x, jnp.ones_like(x[:, :1])], axis=1)
         unit = xa / jnp.linalg.norm(xa, axis=1, keepdims=True)
         return forms(columns(self.functions, forms(unit, self.w1)) * forms(xa, self.w2), self.a)
+
+
+class ResidualComplexity(eqx.Module):
+    r"""The complexities of a residual concept, and the bounds on its size that follow.
+
+    $$L_G \le \sqrt k\, p_G C_s(G), \qquad B_F \le \sqrt k\, p_F C_s(F), \qquad
+    B_{FG} \le L_G B_F + \sqrt k\, p_G C_s(G)$$
+
+    Source: RN-13 and RN-14, arXiv:1905.10337 Fact A.3, with the factor 3 that its $C^*$ hides, and
+    $\|(x, 1)\|$ instead of $\|x\|$, left to the constant.
+    """
+
+    base: SeriesComplexity
+    composite: SeriesComplexity
+    outputs: int
+    base_terms: int  # p_F
+    composite_terms: int  # p_G
+
+    @property
+    def lipschitz(self) -> float:
+        """L_G, the Lipschitz constant of the composite."""
+        return math.sqrt(self.outputs) * self.composite_terms * self.composite.c_s
+
+    @property
+    def base_size(self) -> float:
+        """B_F, the bound on the base signal."""
+        return math.sqrt(self.outputs) * self.base_terms * self.base.c_s
+
+    @property
+    def composed_size(self) -> float:
+        """B_FG, the bound on the composite of the base signal."""
+        return self.lipschitz * self.base_size + self.lipschitz
+
+
+class ResidualConcept(eqx.Module):
+    r"""A base signal F with a small composite G of it.
+
+    $$H(x) = F(x) + \alpha\, G(F(x)), \qquad F: \mathbb R^d \to \mathbb R^k, \quad
+    G: \mathbb R^k \to \mathbb R^k$$
+
+    Source: RN-10 and RN-11, arXiv:1905.10337 Concepts 1 and 2; Concept 1 has both by
+    `BiasedConcept.ridge`, unit inputs and unit F(x).
+
+    Raises:
+        ValueError: `composite` does not map the outputs of `base` to as many, or `alpha` is not
+            finite.
+
+    Example:
+        >>> e, one = np.eye(2), np.ones((1, 1))
+        >>> F = BiasedConcept.ridge(one, [[0, math.sqrt(2)]], e[:1])  # x_1
+        >>> G = BiasedConcept(one, ["identity"], e[:1], e[:1])  # h^2 / |(h, 1)|
+        >>> print(ResidualConcept(F, G, 0.5)(e).round(4))
+        [[1.3536]
+         [0.    ]]
+    """
+
+    base: BiasedConcept
+    composite: BiasedConcept
+    alpha: float
+
+    @entry
+    def __init__(self, base: BiasedConcept, composite: BiasedConcept, alpha: int | float) -> None:
+        check_finite(alpha, "alpha")
+        k = base.outputs
+        if composite.inputs != k or composite.outputs != k:
+            raise ValueError(
+                f"`composite` must map the {k} outputs of the base to {k}, got "
+                f"{composite.inputs} inputs and {composite.outputs} outputs."
+            )
+        self.base, self.composite, self.alpha = base, composite, float(alpha)
+
+    @classmethod
+    @entry
+    def sample(
+        cls,
+        inputs: int,
+        outputs: int,
+        base: Sequence[Function],
+        composite: Sequence[Function],
+        alpha: int | float,
+        *,
+        key: PRNGKeyArray,
+    ) -> "ResidualConcept":
+        """Draw both signals by `BiasedConcept.sample`, from functions without even terms."""
+        check_key(key)
+        key_F, key_G = jr.split(key)
+        F = BiasedConcept.sample(inputs, base, outputs, key=key_F)
+        return cls(F, BiasedConcept.sample(outputs, composite, outputs, key=key_G), alpha)
+
+    @entry
+    def __call__(self, x: Inputs) -> Outputs:
+        """Evaluate it at the rows of `x`, in their dtype."""
+        F = self.base(x)
+        return F + self.alpha * self.composite(F)
+
+    @entry
+    def complexity(
+        self, *, epsilon: float = 0.1, constant: int | float = 2.0, exponent: int | float = 1.0
+    ) -> ResidualComplexity:
+        """The complexities of both signals: RN-13 and RN-14."""
+        options = {"epsilon": epsilon, "constant": constant, "exponent": exponent}
+        F, G = self.base, self.composite
+        known = F.complexity(**options), G.complexity(**options)
+        return ResidualComplexity(*known, F.outputs, F.terms, G.terms)
 
 
 def _split(series: PowerSeries) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parities of parities as residual concepts."""
+"""Corollary 7.1: parities as residual concepts, of low complexity for a network."""
 
 import math
 from collections.abc import Sequence
@@ -12,8 +12,46 @@ from scipy.linalg import block_diag
 from unlazy.core.checks import check_count
 from unlazy.core.entries import entry
 from unlazy.data.parities import ComposedParities
-from unlazy.papers.allenzhu_li2019.biased_concepts import BiasedConcept
-from unlazy.papers.allenzhu_li2019.residual_concepts import ResidualConcept
+from unlazy.papers.allenzhu_li2019.concepts import BiasedConcept, ResidualConcept
+
+
+@entry
+def parity_concept(
+    coordinates: Sequence[int], inputs: int, alpha: int | float = 0.3
+) -> ResidualConcept:
+    r"""The hard instance for kernels as a residual concept, of low complexity for a network.
+
+    $$F_r(x) = \sqrt{d/k}\, x_{i_r}, \qquad G_r(z) = \frac{k^k}{\sqrt k\, k!\, 2^k}
+    \sum_{s \in \{0,1\}^k} (-1)^{|s|} \Big( \sum_i \frac{(-1)^{s_i} z_i}{\sqrt k} \Big)^k
+    = \frac{k^{k/2}}{\sqrt k} \prod_i z_i$$
+
+    On $x \in \{\pm 1/\sqrt d\}^d$ it is `data.target("hard-parities", ...)` divided by $\sqrt k$,
+    so that $\|F(x)\| = 1$, with $p_F = 1$ and $p_G = 2^k$.
+
+    Source: RN-15 and RN-16, arXiv:1905.10337 Corollary 7.1.
+
+    Args:
+        coordinates: S, k distinct ones.
+        inputs: d.
+        alpha: the size of the parity.
+
+    Example:
+        >>> concept = parity_concept((0, 2), inputs=4)
+        >>> print((concept(np.full((1, 4), 0.5)) * math.sqrt(2)).round(6))
+        [[1.3 1.3]]
+    """
+    chosen, k = [int(j) for j in coordinates], len(coordinates)
+    check_count(inputs, "inputs")
+    if k < 1 or len(set(chosen)) < k or min(chosen) < 0 or max(chosen) >= inputs:
+        raise ValueError(
+            f"`coordinates` must be distinct, from 0 to {inputs - 1}, got {tuple(coordinates)}."
+        )
+    slope = math.sqrt(2 * inputs / k)
+    base = BiasedConcept.ridge(np.eye(k), [[0.0, slope]] * k, np.eye(inputs)[chosen])
+    outer = _as_ridges(range(k), k, k ** (k / 2) / math.sqrt(k), terms=2**k)
+    a = np.tile(outer.a, (k, 1))
+    composite = BiasedConcept.ridge(a, [outer.power] * 2**k, outer.w)
+    return ResidualConcept(base, composite, alpha)
 
 
 @entry
@@ -66,14 +104,17 @@ class _Ridges(NamedTuple):
     w: Float64[np.ndarray, "p d"]
 
 
-def _as_ridges(coordinates: Sequence[int], inputs: int, size: float) -> _Ridges:
-    """The product of the coordinates of a unit vector, times `size`."""
+def _as_ridges(
+    coordinates: Sequence[int], inputs: int, size: float, *, terms: int | None = None
+) -> _Ridges:
+    """`size` times the product of the coordinates of a unit vector, in 2^(g-1) or 2^g `terms`."""
     g = len(coordinates)
-    bits = np.arange(2 ** (g - 1))[:, None] >> np.arange(g)[None, :] & 1  # the last is always 0
-    signs = np.where(bits == 1, -1.0, 1.0)
-    total = size * g ** (g / 2) / (math.factorial(g) * 2 ** (g - 1))
-    w = np.zeros((len(signs), inputs))
+    terms = terms or 2 ** (g - 1)  # then the last sign is always positive
+    signs = np.where(np.arange(terms)[:, None] >> np.arange(g)[None, :] & 1 == 1, -1.0, 1.0)
+    total = size * g ** (g / 2) / (math.factorial(g) * terms)
+    w = np.zeros((terms, inputs))
     w[:, list(coordinates)] = signs / math.sqrt(g)
-    # Factors are at most 1. (sqrt(2) z)^g: the argument of a ridge function is divided by sqrt(2).
+    # Factors are at most 1: the rest of a larger total goes into the function.
+    # (sqrt(2) z)^g: the argument of a ridge function is divided by sqrt(2).
     power = [0.0] * g + [max(total, 1.0) * 2.0 ** (g / 2)]
     return _Ridges(min(total, 1.0) * np.prod(signs, axis=1), power, w)
