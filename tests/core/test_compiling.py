@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-import contextlib
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from unlazy.core import compiling
-from unlazy.core.turns import TURNS
 from unlazy.kernels import empirical_ntk
 from unlazy.train import fit_grid
-from unlazy.train.grid import grid
 
 
 @pytest.fixture
@@ -77,56 +73,6 @@ def test_losses_that_differ_in_a_callback_alone_are_told_apart():
 def untuned(monkeypatch):
     """Options for this machine's compiler too, which leave the results as they are."""
     monkeypatch.setitem(compiling._UNTUNED, "cpu", {"xla_cpu_enable_fast_math": False})
-
-
-def test_a_training_is_not_tuned_beside_another_that_runs(monkeypatch, untuned):
-    # All are tuned, and each width is a program of its own: some threads tune while others train.
-    monkeypatch.setattr(grid, "_MUCH_WORK", -1)
-    present, overlaps, calls = [], [], {"tuning": 0, "running": 0}
-
-    def watched(kind, turn):
-        @contextlib.contextmanager
-        def watch():
-            with turn():
-                present.append(kind)
-                calls[kind] += 1
-                overlaps.append(len(set(present)))
-                yield
-                present.remove(kind)
-
-        return watch
-
-    for kind in calls:
-        monkeypatch.setattr(TURNS, kind, watched(kind, getattr(TURNS, kind)))
-
-    def loss(w, batch):
-        return jnp.mean((batch @ w) ** 2)
-
-    def train(width):
-        rates = [0.01, 0.02]
-        return fit_grid(loss, jnp.ones(width), jnp.eye(width), learning_rates=rates, epochs=40)
-
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(train, range(2, 10)))
-    assert calls["tuning"] == 8
-    assert calls["running"] >= 8
-    assert max(overlaps) == 1
-    assert all(result.table()["train"][0] < 1 for result in results)
-
-
-def test_without_products_there_is_nothing_to_tune(monkeypatch, untuned):
-    asked = []
-
-    @contextlib.contextmanager
-    def tuning():
-        asked.append(True)
-        yield
-
-    monkeypatch.setattr(TURNS, "tuning", tuning)
-    for function, turns in ((lambda x: 2 * x, 0), (lambda x: x @ x, 1)):
-        double = compiling.compiled(jax.jit(function).lower(jnp.ones(2)), tuned=True)
-        np.testing.assert_array_equal(double(jnp.ones(2)), 2)
-        assert len(asked) == turns
 
 
 def test_an_option_that_another_compiler_does_not_know_is_left_out(monkeypatch):

@@ -18,14 +18,11 @@ import jax
 import jax.numpy as jnp
 
 from unlazy.core.checks import is_known
-from unlazy.core.turns import TURNS
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _UNTUNED = {"gpu": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0}}
-
-_PRODUCTS = ("dot_general", "convolution")  # for which there are kernels to choose from
 
 # JAX finds what it has compiled, but not what another thread is compiling right now. Threads with
 # equal programs wait for each other here; rarely, threads with different ones do, too.
@@ -34,14 +31,8 @@ _BY_DIGEST = tuple(threading.Lock() for _ in range(64))
 
 def compiled(program: jax.stages.Lowered, *, tuned: bool) -> Any:
     """The compiled program; without tuning (`tuned=False`) it compiles faster and runs slower."""
-    text = program.as_text()
-    digest = hashlib.sha256(text.encode()).digest()
-    has_choice = any(product in text for product in _PRODUCTS)
+    digest = hashlib.sha256(program.as_text().encode()).digest()
     with _BY_DIGEST[digest[0] % len(_BY_DIGEST)]:
-        if tuned and has_choice and jax.default_backend() in _UNTUNED:
-            with TURNS.tuning():
-                jnp.zeros(()).block_until_ready()  # waits for all that was started before
-                return program.compile()
         return program.compile(compiler_options=None if tuned else _options())
 
 
@@ -61,7 +52,6 @@ def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if _options() is None or _is_within(args, kwargs):
             return within(*args, **kwargs)
-        TURNS.wait()
         return alone(jax.default_backend())(*args, **kwargs)
 
     return call

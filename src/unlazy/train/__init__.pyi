@@ -6,7 +6,7 @@ from unlazy.papers.allenzhu_li_liang2019.three_layer_algorithm import (
 )
 from unlazy.train.descent import fit as fit
 from unlazy.train.grid.grid import fit_grid as fit_grid
-from unlazy.train.grid.pace import TimeLeft as TimeLeft
+from unlazy.train.grid.progress import TimeLeft as TimeLeft
 from unlazy.train.grid.result import BestLane as BestLane
 from unlazy.train.grid.result import GridResult as GridResult
 from unlazy.train.grid.rules import batch_order as batch_order

@@ -200,17 +200,15 @@ def test_the_error_of_a_later_chunk_is_the_one_that_is_seen(monkeypatch):
     # The first chunk, told to stop, ends in an error too; that is not the one to show.
     began = threading.Event()
 
-    class Failing(program.Pace):
-        def spans(self, ends):
-            del ends
-            if not began.is_set():
+    class Failing(program.Meter):
+        def add(self, amount):
+            if amount and not began.is_set():
                 began.set()
-                yield 0, 1
                 time.sleep(0.2)
-                yield 1, 5
-            raise RuntimeError("out of memory")
+            elif amount:
+                raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(program, "Pace", Failing)
+    monkeypatch.setattr(program, "Meter", Failing)
     with pytest.raises(RuntimeError, match="out of memory"):
         grid(workers=2, seeds=[0, 1])
 

@@ -29,12 +29,11 @@ from unlazy.core.entries import entry
 from unlazy.core.loss_calls import Loss, check_loss_call
 from unlazy.core.memory import default_memory
 from unlazy.core.trained import Trained
-from unlazy.core.turns import TURNS
 from unlazy.train.grid import checks
 from unlazy.train.grid.evaluation import Evaluation, KeepRule, Record, evaluate
 from unlazy.train.grid.memory import Chunk, Need, Tiling, default_workers, fit_memory
-from unlazy.train.grid.pace import Meter, Pace
 from unlazy.train.grid.problem import Axes, Plan, Problem, Shared, first_lane, of_seeds, over_seeds
+from unlazy.train.grid.progress import Meter
 from unlazy.train.grid.result import GridResult
 from unlazy.train.grid.rules import OptaxRule, OptimizerFactory, TorchSGD, epoch_order
 from unlazy.train.loop import Progress
@@ -230,28 +229,24 @@ def _train(
     stop: threading.Event,
 ) -> None:
     """Train one chunk from start to end, evaluating it on the way."""
-    with TURNS.running():
-        state = programs.start(shared, chunk.rows, chunk.columns)
-    epochs, reported, pace = shared.scale.shape[0], 0, Pace()
+    state = programs.start(shared, chunk.rows, chunk.columns)
+    epochs, done = shared.scale.shape[0], 0
     # Progress is reported after each of these.
     ends = {round(epochs * (i + 1) / _STRETCHES) for i in range(_STRETCHES)} | {*record.times}
-    for first, last in pace.spans(sorted(ends - {0})):
+    for last in sorted(ends - {0}):
         if stop.is_set():
             raise _StoppedError
-        span = np.int32(first), np.int32(last)
-        with TURNS.running():
-            with pace.timed(last - first):
-                state, alive = programs.advance(state, shared, chunk.rows, chunk.columns, *span)
-                is_alive = bool(alive)  # waits for the program
-            if last in record.times:
-                record.evaluated(chunk, last, *programs.evaluate(state.trained, shared, chunk.rows))
+        span = np.int32(done), np.int32(last)
+        state, alive = programs.advance(state, shared, chunk.rows, chunk.columns, *span)
+        is_alive = bool(alive)  # waits for the program
+        if last in record.times:
+            record.evaluated(chunk, last, *programs.evaluate(state.trained, shared, chunk.rows))
         if not is_alive:  # nothing is left to train
             break
-        if last in ends:
-            meter.add(chunk.lanes * (last - reported))
-            reported = last
-    if reported < epochs:
-        meter.add(chunk.lanes * (epochs - reported))
+        meter.add(chunk.lanes * (last - done))
+        done = last
+    if done < epochs:
+        meter.add(chunk.lanes * (epochs - done))
     record.trained(chunk, state.loss, state.trained)
 
 

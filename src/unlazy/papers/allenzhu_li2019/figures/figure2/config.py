@@ -8,7 +8,6 @@ from unlazy.experiments import Cell
 from unlazy.papers.allenzhu_li2019.figures.linear_models import parts
 from unlazy.papers.allenzhu_li2019.figures.samples import Task
 from unlazy.papers.shared.grids.lattice import between
-from unlazy.papers.shared.grids.order import mixed
 from unlazy.papers.shared.grids.tuning import Grid
 
 NAME, VERSION = "allenzhu_li2019/figure2", 1
@@ -176,7 +175,7 @@ def cells(config: Config) -> list[Cell]:
             for width in panel.kernel_widths
             for method in TANGENT
         ]
-    return mixed(networks, kernels, work=lambda cell: cell.config.width)
+    return networks + kernels
 
 
 def _trainings(

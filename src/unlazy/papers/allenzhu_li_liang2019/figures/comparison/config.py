@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from unlazy.experiments import Cell
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS
 from unlazy.papers.shared.grids.lattice import between, run_from
-from unlazy.papers.shared.grids.order import mixed
 from unlazy.papers.shared.grids.tuning import Grid
 
 VERSION = 2  # since 2layer is trained without products on a GPU, in float32 and not TF32
@@ -117,15 +116,7 @@ def cells(config: Config) -> list[Cell]:
     networks = [method for method in METHODS if method not in KERNELS]
     # Ridge regression on the most samples takes longest, and beside it others can be trained.
     kernels = sorted(of(KERNELS), key=lambda cell: -cell.config.size.n)
-    return mixed(of(networks), kernels, work=lambda cell: _work(cell.config))
-
-
-def _work(point: Point) -> float:
-    """Roughly how many numbers the training of a network reads and writes."""
-    size, lanes = point.size, point.seeds * len(point.grid.rates) * len(point.grid.decays)
-    weights = 8 * size.width if point.method == "3layer" else 0  # per unit, in the second layer
-    values = 12 * point.batch_size  # per unit, in a batch
-    return lanes * size.n / point.batch_size * size.epochs * size.width * (weights + values)
+    return [*of(networks), *kernels]
 
 
 def notes(config: Config) -> list[str]:

@@ -4,7 +4,6 @@
 from dataclasses import dataclass, replace
 
 from unlazy.experiments import Cell
-from unlazy.papers.shared.grids.order import mixed
 
 NAME, VERSION = "allenzhu_li_liang2019/figure3", 1
 PENALTIES = ("decay", "norm")
@@ -62,4 +61,4 @@ def cells(config: Config) -> list[Cell]:
             seeds = f"seed {seed}" if one.seeds == 1 else f"{one.seeds} seeds"
             label = f"{one.penalty}, m = {one.width}, {seeds}"
             listed.append(Cell(NAME, VERSION, one, seed, label))
-    return mixed(listed, (), work=lambda cell: cell.config.width)
+    return listed
