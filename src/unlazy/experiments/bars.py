@@ -33,14 +33,14 @@ class BarReporter(Reporter):
         self.bars.console.print(f"note: {text}", markup=False, highlight=False)
 
     def start(self, name: str, cells: int, stored: int) -> None:
-        """Show the bar over the cells that are left; stored ones would spoil the time left."""
+        """Show a bar over the cells to compute; stored ones would spoil the time left."""
         todo = f"{cells - stored} of {cells} cells left" if stored else f"{cells} cells"
         self.all = self.bars.add_task(f"{name}, {todo}", total=cells - stored)
         if stored < cells:
             self.bars.start()
 
     def cell_started(self, cell: Cell) -> None:
-        """Show the cell's own bar, moving to and fro until the cell tells how far it is."""
+        """Show the cell's own bar, moving to and fro until the cell reports progress."""
         self.inside[cell] = self.bars.add_task(f"  {cell}", total=None)
 
     def cell_progress(self, cell: Cell, done: int, total: int) -> None:
@@ -50,7 +50,7 @@ class BarReporter(Reporter):
         self._move()
 
     def cell_finished(self, cell: Cell, seconds: float) -> None:  # noqa: ARG002  # told by the bar
-        """Take the cell's own bar away."""
+        """Remove the cell's own bar."""
         self.bars.remove_task(self.inside.pop(cell))
         self.parts.pop(cell, None)
         self.finished += 1
@@ -60,5 +60,5 @@ class BarReporter(Reporter):
         self.bars.update(self.all, completed=self.finished + sum(self.parts.values()))
 
     def close(self) -> None:
-        """Take the bars away."""
+        """Remove the bars."""
         self.bars.stop()

@@ -8,14 +8,11 @@ from typing import Any
 
 
 def encode(value: Any, where: str = "config") -> Any:
-    """Turn a configuration into what JSON can say, keeping apart all that Python keeps apart.
+    """Turn a configuration into values for JSON; values that differ stay different.
 
     A dataclass becomes its class name and every field, a tuple a list. Floats are left to JSON,
-    which writes their `repr`, so that 1 and 1.0 differ and no digit is lost.
-
-    Args:
-        value: A frozen dataclass of scalars, strings, tuples and further frozen dataclasses.
-        where: What to call `value` in an error, such as `config.widths[2]`.
+    which writes their `repr`, so that 1 and 1.0 differ and no digit is lost. Errors call the value
+    `where`, such as `config.widths[2]`.
 
     Raises:
         TypeError: If something in it is mutable or has no canonical text.
@@ -54,7 +51,6 @@ def readable_json(encoded: Any) -> bytes:
 
 
 def _is_frozen(value: Any) -> bool:
-    """Whether `value` is an instance of a frozen dataclass."""
     if isinstance(value, type) or not dataclasses.is_dataclass(value):
         return False
     return type(value).__dataclass_params__.frozen  # pyright: ignore[reportAttributeAccessIssue]  # set by dataclass(), unknown to its stubs

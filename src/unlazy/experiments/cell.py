@@ -17,7 +17,7 @@ _PART = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 _NAME = re.compile(rf"{_PART}(/{_PART})*")
 
 Progress = Callable[[int, int], None]
-"""How a cell tells how far it is: `progress(done, total)`."""
+"""A cell reports how far it is: `progress(done, total)`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +27,6 @@ class Cell:
     Two cells are the same exactly when their digests are: the SHA-256 of the canonical text of the
     experiment's name and version, the class and every field of the configuration, and the seed.
 
-    Attributes:
-        experiment: The name of the experiment, such as `arora2019/figure1`.
-        version: The experiment's code version, to be raised when its numbers change.
-        config: A frozen dataclass of Python scalars, strings, tuples and further such dataclasses.
-        seed: What the cell makes its random key of.
-        label: A few words for the progress bar; not part of the digest.
-        digest: 64 hexadecimal digits.
-
     Example:
         >>> @dataclass(frozen=True)
         ... class Width:
@@ -43,12 +35,12 @@ class Cell:
         True
     """
 
-    experiment: str
-    version: int
-    config: Any
-    seed: int = 0
-    label: str = ""
-    digest: str = field(init=False, repr=False)
+    experiment: str  # such as `arora2019/figure1`
+    version: int  # of the experiment's code
+    config: Any  # a frozen dataclass of Python scalars, strings, tuples and such dataclasses
+    seed: int = 0  # of the cell's random key
+    label: str = ""  # a few words for the progress bar; not part of the digest
+    digest: str = field(init=False, repr=False)  # 64 hexadecimal digits
 
     @entry
     def __post_init__(self) -> None:
@@ -86,17 +78,13 @@ class Cell:
 class CellResult:
     """What a cell computed.
 
-    Attributes:
-        table: Columns of equal length, one-dimensional, of booleans, numbers or strings.
-        arrays: Whatever has another shape; any dtype but Python objects.
-
     Example:
         >>> CellResult({"step": np.arange(3), "loss": np.array([1.0, 0.5, 0.25])}).rows
         3
     """
 
-    table: dict[str, np.ndarray]
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    table: dict[str, np.ndarray]  # columns of equal length, of booleans, numbers or strings
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # of any shape, without objects
 
     @entry
     def __post_init__(self) -> None:
@@ -115,7 +103,7 @@ class CellResult:
 
 
 Results = Mapping[Cell, CellResult]
-"""What a run hands to the claims and the plot: every cell's result, in the order of the cells."""
+"""The result of every cell of a run, in the order of the cells, for the claims and the plot."""
 
 
 @runtime_checkable
@@ -128,7 +116,7 @@ class Run(Protocol):
 
 
 def _check_column(name: str, column: np.ndarray) -> None:
-    """Raise unless `column` is something that a Parquet column gives back unchanged."""
+    """Raise unless Parquet gives this column back unchanged."""
     _check_named_array(f"table[{name!r}]", name, column)
     # Kinds: boolean, signed, unsigned, float, string. Parquet has no float of more than 8 bytes.
     fits = column.dtype.kind in "biufU" and (column.dtype.kind != "f" or column.itemsize <= 8)

@@ -25,19 +25,10 @@ _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement about a figure, and what our run says to it.
+    """One statement about a figure, and the verdict of our run.
 
-    A refuted claim stays in the record: what makes a run fail is a verdict that is not the recorded
-    one, in either direction.
-
-    Attributes:
-        id: The identifier in `papers/`, such as `AR-80/order`.
-        sentence: What the paper says, in our words.
-        measured: Our number. A nan refutes the claim.
-        relation: `<=`, `>=`, `<`, `>`, or `in` for a closed interval.
-        threshold: What `measured` is compared with; `(low, high)` for `in`.
-        expected: The recorded verdict at this preset, `holds` or `refuted`.
-        note: What a reader should know, such as the number of seeds or why it is refuted.
+    A refuted claim stays in the record: a run fails if a verdict is not the recorded one, in either
+    direction.
 
     Example:
         >>> claim = Claim("AR-80/order", "True labels train faster.", 0.4, "<", 1.0)
@@ -45,13 +36,13 @@ class Claim:
         ('holds', True)
     """
 
-    id: str
-    sentence: str
-    measured: float | int
-    relation: str
-    threshold: float | int | tuple[float | int, float | int]
-    expected: str = HOLDS
-    note: str = ""
+    id: str  # such as `AR-80/order`, for the identifier of the statement in the paper's map
+    sentence: str  # what the paper says, in our words
+    measured: float | int  # a nan refutes the claim
+    relation: str  # `<=`, `>=`, `<`, `>`, or `in` for a closed interval
+    threshold: float | int | tuple[float | int, float | int]  # (low, high) for `in`
+    expected: str = HOLDS  # the recorded verdict at this preset, `holds` or `refuted`
+    note: str = ""  # such as the number of seeds, or why it is refuted
 
     @entry
     def __post_init__(self) -> None:
@@ -115,14 +106,14 @@ class Claim:
 
 @entry
 def least(values: Any) -> float:
-    """The least of all numbers; nan, which refutes a claim, where there is none or one is nan."""
+    """The least of all numbers; nan, which refutes a claim, if there is none or one is nan."""
     numbers = np.asarray(values, float)
     return float(numbers.min()) if numbers.size else math.nan
 
 
 @entry
 def largest(values: Any) -> float:
-    """The largest of all numbers; nan, which refutes a claim, where there is none or one is nan.
+    """The largest of all numbers; nan, which refutes a claim, if there is none or one is nan.
 
     Example:
         >>> largest([1, 2]), largest([])
@@ -134,11 +125,11 @@ def largest(values: Any) -> float:
 
 @entry
 def with_record(claims: Iterable[Claim], refuted: Collection[str]) -> list[Claim]:
-    """The claims, those recorded as refuted at a preset marked so.
+    """The claims, with `refuted` as the recorded verdict of some.
 
     Args:
         claims: as measured.
-        refuted: identifiers, or what follows their slash.
+        refuted: their identifiers, or what follows the slash.
 
     Example:
         >>> claim = Claim("AR-80/order", "True labels train faster.", 2.0, "<", 1.0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing that is whole or not there at all, whenever the process is killed, with clear errors.
+"""Files that are whole or not there at all, whenever the process is killed, with clear errors.
 
-Everything is first written under a temporary name that tells who writes it, forced to the disk, and
-then renamed. What a killed process leaves behind is a temporary name, which a later run clears.
+Everything is written under a temporary name, forced to the disk, and then renamed. A killed process
+leaves a temporary name behind, which tells its number and machine; a later run clears it.
 """
 
 import errno
@@ -33,9 +33,7 @@ class NotAFileError(ValueError):
 def disk_errors(doing: str, folder: Path) -> Iterator[None]:
     """Turn an error of the operating system into one line that names the folder and the reason.
 
-    Args:
-        doing: What could not be done, such as "write to".
-        folder: The folder as the user gave it.
+    `doing` says what could not be done, such as "write to".
     """
     try:
         yield
@@ -48,16 +46,15 @@ def disk_errors(doing: str, folder: Path) -> Iterator[None]:
 
 
 def temporary_path(folder: Path) -> Path:
-    """A name in `folder` that nobody else uses and that tells which process made it."""
-    host = platform.node().replace(os.sep, "_")
-    return folder / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}-{host}"
+    """A name in `folder` that nobody else uses, with the process that made it."""
+    return folder / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}-{_host()}"
 
 
 def clear_abandoned(folder: Path) -> None:
     """Remove the temporary files and folders in `folder` whose writer is dead.
 
-    Another run may be writing here at this moment, so only what is certain goes: the process that
-    the name tells is gone from this machine, or the file is a day old and no write takes that long.
+    Another run may be writing here now, so only the certain cases go: the process in the name is
+    gone from this machine, or the file is a day old, longer than any write takes.
     """
     for path in folder.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another run clears the same names
@@ -66,7 +63,7 @@ def clear_abandoned(folder: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a file or a folder if it is there; what can not be removed stays."""
+    """Remove a file or a folder if it is there and can be removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -75,41 +72,35 @@ def discard(path: Path) -> None:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file to read.
-
-    Without waiting: whoever opens a fifo would wait for its writer for ever.
+    """Open a file to read, without waiting: a fifo would wait for its writer for ever.
 
     Raises:
         NotAFileError: If it is something else, which the message names.
     """
-    what = obstacle(path)
-    if what == "a link to nothing":
-        raise NotAFileError(f"{path.name} is {what}")
-    kind = kind_of(os.stat(path).st_mode)
-    if kind == "file":
+    what = obstacle(path, "file")
+    if what is None:
         handle = os.open(path, os.O_RDONLY | _AT_ONCE)
         file = open(handle, "rb")  # noqa: SIM115  # the caller closes it
-        # Looked at again: it may have been replaced in between.
-        kind = kind_of(os.fstat(handle).st_mode)
+        kind = _kind(os.fstat(handle).st_mode)  # it may have been replaced in between
         if kind == "file":
             return file
         file.close()
-    raise NotAFileError(f"{path.name} is a {kind}")
+        what = f"a {kind}"
+    raise NotAFileError(f"{path.name} is {what}")
 
 
-def kind_of(mode: int) -> str:
-    """What a mode is of, in a word: "file", "folder", "fifo", "socket" or "device"."""
+def _kind(mode: int) -> str:
     tests = {"file": S_ISREG, "folder": S_ISDIR, "fifo": S_ISFIFO, "socket": S_ISSOCK}
     return next((kind for kind, test in tests.items() if test(mode)), "device")
 
 
-def obstacle(path: Path) -> str | None:
-    """What is where a folder should be: "a file", "a fifo", "a link to nothing"; else None."""
+def obstacle(path: Path, wanted: str = "folder") -> str | None:
+    """What is in the place of a folder or file, such as "a fifo" or "a link to nothing"."""
     try:
-        kind = kind_of(os.stat(path).st_mode)
+        kind = _kind(os.stat(path).st_mode)
     except OSError:  # a link may lead to nothing, or to itself
         return "a link to nothing" if os.path.islink(path) else None
-    return None if kind == "folder" else f"a {kind}"
+    return None if kind == wanted else f"a {kind}"
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -121,7 +112,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has the names in `folder`: a rename alone may be lost with the power."""
+    """Wait until the disk has the names in `folder`: a power cut may undo a rename."""
     if os.name != "posix":  # elsewhere a folder can not be opened
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -146,7 +137,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def make_writable(folder: Path) -> None:
-    """Make a folder if need be; raise unless it can be written."""
+    """Make a folder if need be, and raise unless it can be written."""
     with disk_errors("write to", folder):
         folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder)
@@ -169,35 +160,32 @@ def nearest_existing(path: Path) -> Path:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether the process that made this temporary name is certainly no longer at it."""
+    """Whether the process that made this temporary name has certainly stopped writing."""
     age = time.time() - path.lstat().st_mtime
-    if age > _DAY:
-        return True
-    parts = path.name.removeprefix(_PREFIX).split("-", 2)
-    if len(parts) != 3:  # not a name of ours: leave it for a day
-        return False
-    pid, _, host = parts
+    pid, _, host = (*path.name.removeprefix(_PREFIX).split("-", 2), "", "")[:3]
     # Two containers may share a host name and not see each other's processes: spare the young.
-    here = host == platform.node().replace(os.sep, "_")
-    return here and age > _MINUTE and pid.isdigit() and not _is_alive(int(pid))
+    ours = host == _host() and pid.isdigit() and age > _MINUTE
+    return age > _DAY or (ours and _is_dead(int(pid)))
 
 
-def _is_alive(pid: int) -> bool:
-    """Whether a process of that number runs on this machine; yes when that is not known."""
+def _host() -> str:
+    return platform.node().replace(os.sep, "_")
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether it is known that no process of this number runs here."""
     if os.name != "posix":  # elsewhere os.kill(pid, 0) would end the process
-        return True
+        return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
+    return False
 
 
 def _reason(error: OSError, folder: Path) -> str:
-    """Why, in words: what is in the way is named, since the system's own words do not tell."""
-    names = (error.filename2, error.filename)  # of a rename, where to comes first
+    """Why, in words, naming what is in the way, which the system's own words do not."""
+    names = (error.filename2, error.filename)  # the target of a rename first
     path = Path(next((name for name in names if isinstance(name, str)), folder))
     if path.name.startswith(_PREFIX):
         path = path.parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look at the machine: is everything there that the experiments need?"""
+"""Whether the machine has everything that the experiments need."""
 
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,10 @@ _FLOAT64_TOLERANCE = 1e-13
 
 
 def examine(out: Path) -> dict[str, Any]:
-    """Versions, devices, precision, data sets and whether `out` can be written; changes nothing.
+    """Versions, devices, precision, data sets and whether `out` can be written, for JSON.
 
-    Args:
-        out: The output folder, which need not exist.
-
-    Returns:
-        A dictionary for JSON. `ok` tells whether float64 works on the default device, which all
-        the kernel code relies on, and `out` can be written; missing data sets are no fault.
+    `ok` says whether float64 works on the default device, which all the kernel code relies on, and
+    whether the output folder, which need not exist, can be written. Missing data sets are no fault.
     """
     precision, problem = environment.precision(), _problem(out)
     return {
@@ -34,7 +30,6 @@ def examine(out: Path) -> dict[str, Any]:
 
 
 def _where(name: str) -> str | None:
-    """The place of a data set, or None where there is none."""
     from unlazy import data  # brings in JAX and more
 
     path = data.where(name)
@@ -42,7 +37,6 @@ def _where(name: str) -> str | None:
 
 
 def _problem(out: Path) -> str | None:
-    """Why the output folder can not be written, or None when it can."""
     try:
         disk.check_writable(disk.nearest_existing(out))
     except StoreError as error:

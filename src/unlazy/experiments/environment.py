@@ -15,7 +15,7 @@ PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, this library and those it stands on, without importing them."""
+    """The versions of Python, this library and its dependencies, without importing them."""
     from unlazy import __version__
 
     found = {"python": platform.python_version()}
@@ -24,7 +24,7 @@ def versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    # The running code, not a stale record of an editable installation.
+    # From the running code: the record of an editable installation may be stale.
     found["unlazy"] = __version__
     return found
 
@@ -37,12 +37,12 @@ def devices() -> list[str]:
 
 
 def used_device() -> str:
-    """The device of a computation just done, without bringing in JAX if it did not use it."""
+    """The device of the latest computation, without importing JAX if it was not used."""
     return devices()[0] if "jax" in sys.modules else f"cpu: {platform.machine()}, without JAX"
 
 
 def precision() -> dict[str, Any]:
-    """How exact products are here, by setting and as measured on the default device."""
+    """The precision of products, by setting and as measured on the default device."""
     import jax
     import jax.numpy as jnp
 

@@ -15,17 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Preset:
-    """One size at which an experiment is run.
+    """One size at which an experiment is run."""
 
-    Attributes:
-        config: The configuration, a frozen dataclass.
-        about: What is computed, such as "both data sets, n = m = 10^4".
-        takes: For how long, such as "about 2 minutes on two cores".
-    """
-
-    config: Any
-    about: str
-    takes: str
+    config: Any  # a frozen dataclass
+    about: str  # what is computed, such as "both data sets, n = m = 10^4"
+    takes: str  # how long, such as "about 2 minutes on two cores"
 
 
 def _no_notes(config: Any) -> list[str]:  # noqa: ARG001  # the signature that `notes` must have
@@ -36,39 +30,25 @@ def _no_notes(config: Any) -> list[str]:  # noqa: ARG001  # the signature that `
 class Experiment:
     """A figure: what to compute, what the paper says of it, and how to draw it.
 
-    Attributes:
-        name: Paper and figure, such as `arora2019/figure1`.
-        title: One line for a list.
-        version: To be raised when the numbers change, so that stored cells are computed anew.
-        presets: The sizes, by name: `smoke` takes seconds, `quick` minutes, `paper` has the
-            paper's own sizes.
-        cells: The cells of a configuration, each of this name and version.
-        run: Computes one cell, `run(config, *, seed, progress)`, from the cell's own configuration.
-        claims: The claims, from the configuration and the results of all its cells.
-        plot: The figure, from the same. It is called with the common style in force, and computes
-            nothing, since a figure is redrawn from stored tables.
-        notes: Remarks to be shown before the run, such as "MNIST not found: using digits".
+    `plot` is called in the common style, and computes nothing: figures are redrawn from stored
+    tables.
     """
 
-    name: str
-    title: str
-    version: int
-    presets: Mapping[str, Preset]
-    cells: Callable[[Any], Sequence[Cell]]
-    run: Run
-    claims: Callable[[Any, Results], list[Claim]]
+    name: str  # paper and figure, such as `arora2019/figure1`
+    title: str  # one line for a list
+    version: int  # raise it when the numbers change, so that stored cells are computed again
+    presets: Mapping[str, Preset]  # `smoke` takes seconds, `quick` minutes, `paper` is full size
+    cells: Callable[[Any], Sequence[Cell]]  # of a configuration, each of this name and version
+    run: Run  # computes one cell from its own configuration
+    claims: Callable[[Any, Results], list[Claim]]  # from the configuration and all results
     plot: Callable[[Any, Results], "matplotlib.figure.Figure"]
-    notes: Callable[[Any], list[str]] = _no_notes
+    notes: Callable[[Any], list[str]] = _no_notes  # such as "MNIST not found: using digits"
 
     @entry
     def preset(self, name: str) -> Preset:
-        """The preset of that name.
-
-        Raises:
-            UnknownNameError: If there is none, suggesting the nearest.
-        """
+        """The preset of that name; an `UnknownNameError` suggests the nearest."""
         if name not in self.presets:
-            # Not above: it brings in JAX, which a list of the figures can do without.
+            # Imported here: it brings in JAX, which a list of the figures can do without.
             from unlazy.core.checks import check_name
 
             check_name(name, self.presets, "preset")

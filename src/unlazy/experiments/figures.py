@@ -18,7 +18,7 @@ _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date
 
 
 def bear_nothing(fig: "matplotlib.figure.Figure") -> None:
-    """Give logarithmic axes limits where nothing was drawn, which matplotlib can not."""
+    """Give empty logarithmic axes limits, which matplotlib does not."""
     for ax in fig.axes:
         for axis in (ax.xaxis, ax.yaxis):
             low, high = sorted(axis.get_view_interval())
@@ -28,12 +28,9 @@ def bear_nothing(fig: "matplotlib.figure.Figure") -> None:
 
 @entry
 def save_figure(fig: "matplotlib.figure.Figure", folder: Path, stem: str) -> tuple[Path, Path]:
-    """Save a figure as PNG (200 dpi) and SVG, each replaced in one step.
+    """Save a figure that was drawn inside `style()` as PNG (200 dpi) and SVG.
 
-    Args:
-        fig: What to save, drawn inside `style()`.
-        folder: Where; made if need be.
-        stem: The file name without its ending.
+    Each file is replaced in one step, and the folder made if need be.
 
     Returns:
         The paths of the PNG and of the SVG.

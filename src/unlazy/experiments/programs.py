@@ -36,14 +36,11 @@ def kept_programs(note: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """Inside, programs compiled by JAX are kept in the user's cache folder.
 
     The folder is `compiled` in the one that `UNLAZY_CACHE` names, else in the system's for unlazy.
-    In a larger program, which has imported JAX already, and where `JAX_COMPILATION_CACHE_DIR` is
-    set, JAX's settings are left alone.
-
-    Args:
-        note: Told why nothing is kept, if that is so; it is no error.
+    JAX's settings are left alone in a program that has imported JAX already, and where
+    `JAX_COMPILATION_CACHE_DIR` is set. If nothing can be kept, `note` is told why.
 
     Yields:
-        A function that keeps what was compiled up to now, lest a killed run lose it.
+        A function that keeps what was compiled up to now, in case the run is killed.
     """
     if "jax" in sys.modules or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         yield lambda: None
@@ -76,7 +73,7 @@ class Programs:
             self.known = {path.name for path in _entries(folder) if self._load(path)}
 
     def _load(self, path: Path) -> bool:
-        """Hand a program to JAX if it is what was kept under its name; else drop it."""
+        """Hand a program to JAX if its checksum is right; else drop it."""
         with contextlib.suppress(OSError, ValueError):
             with disk.open_regular(path) as file:
                 content = file.read()
@@ -128,7 +125,7 @@ def _checksum(name: str, data: bytes) -> bytes:
 
 
 def _is_whole(data: bytes) -> bool:
-    """Whether these are all the bytes of a compressed program: both formats tell their end."""
+    """Whether these are all the bytes of a compressed program; both formats mark their end."""
     if data.startswith(_ZSTD):
         for name in ("compression.zstd", "zstandard"):
             with contextlib.suppress(Exception):  # each has its own kinds
@@ -143,7 +140,7 @@ def _is_whole(data: bytes) -> bool:
 
 
 def _bound(folder: Path) -> None:
-    """Drop the oldest programs, of other machines and versions too, where they are too many."""
+    """Drop the oldest programs, of other machines and versions too, if there are too many."""
     with contextlib.suppress(OSError):
         found = [(path.stat(), path) for path in folder.glob(f"*/*{_ENDING}")]
         total = sum(status.st_size for status, _ in found)
@@ -155,7 +152,7 @@ def _bound(folder: Path) -> None:
 
 
 def _own_folder(folder: Path) -> Path:
-    """The folder, made if need be, which no other user can write to: its files are run."""
+    """The folder, made if need be; raise if another user can write to it: its files are run."""
     with disk.disk_errors("write to", folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -166,7 +163,7 @@ def _own_folder(folder: Path) -> Path:
 
 
 def _machine() -> str:
-    """A name for what programs depend on: where homes are shared, processors differ."""
+    """A name for this processor and version of JAX: machines may share a home folder."""
     parts = [version("jax"), version("jaxlib"), platform.machine(), platform.processor()]
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run tells while it goes: nothing, or plain lines for a log, or bars on a terminal."""
+"""What a run reports on the way: nothing, plain lines for a log, or bars on a terminal."""
 
 import os
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from unlazy.core.entries import entry
 from unlazy.experiments.cell import Cell
@@ -19,7 +19,7 @@ class Stream(Protocol):
 
 
 class Reporter:
-    """Tells nothing; the others override what they tell. Several cells may be at work at a time."""
+    """Reports nothing; subclasses override. Several cells may be at work at a time."""
 
     @entry
     def note(self, text: str) -> None:
@@ -46,7 +46,7 @@ class Reporter:
 
 
 class LineReporter(Reporter):
-    """Tells one plain line a finished cell, for logs."""
+    """Writes one plain line per finished cell, for logs."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -72,12 +72,22 @@ class LineReporter(Reporter):
         self.stream.flush()
 
 
+def _passed(name: str) -> Callable[..., None]:
+    """A method that checks, then passes its report on."""
+
+    def report(self: "PassingReporter", *what: Any) -> None:
+        self.check()
+        getattr(self.reporter, name)(*what)
+
+    return report
+
+
 class PassingReporter(Reporter):
-    """Passes all on to another one; a run can be stopped and saved wherever it reports.
+    """Passes all reports on to another; a run can be stopped and saved wherever it reports.
 
     Args:
-        reporter: Told everything.
-        check: Called first; what it raises ends the run.
+        reporter: Receives all reports.
+        check: Called before each; what it raises ends the run.
         after_cell: Called when a cell is stored.
     """
 
@@ -87,29 +97,8 @@ class PassingReporter(Reporter):
     ) -> None:
         self.reporter, self.check, self.after_cell = reporter, check, after_cell
 
-    @entry
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        self.check()
-        self.reporter.note(text)
-
-    @entry
-    def start(self, name: str, cells: int, stored: int) -> None:
-        """Pass it on."""
-        self.check()
-        self.reporter.start(name, cells, stored)
-
-    @entry
-    def cell_started(self, cell: Cell) -> None:
-        """Pass it on."""
-        self.check()
-        self.reporter.cell_started(cell)
-
-    @entry
-    def cell_progress(self, cell: Cell, done: int, total: int) -> None:
-        """Pass it on."""
-        self.check()
-        self.reporter.cell_progress(cell, done, total)
+    note, start = _passed("note"), _passed("start")
+    cell_started, cell_progress = _passed("cell_started"), _passed("cell_progress")
 
     @entry
     def cell_finished(self, cell: Cell, seconds: float) -> None:
@@ -119,7 +108,7 @@ class PassingReporter(Reporter):
         self.check()
 
     def close(self) -> None:
-        """Pass it on, in any case."""
+        """Pass it on, unchecked."""
         self.reporter.close()
 
 

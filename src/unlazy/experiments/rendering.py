@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people are shown: the claims of a run, the list of figures, what the doctor found."""
+"""Text for people: the claims of a run, the list of figures, the findings of the doctor."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from unlazy.experiments.runner import RunReport
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    """A table of the claims, one a row: what was said, what was measured, and the verdict."""
+    """A table with one row per claim: what was said, what was measured, and the verdict."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("id", no_wrap=True)
     table.add_column("claim", ratio=1)
@@ -80,7 +80,6 @@ def show_measure(console: Console, content: Mapping[str, Any], *, rows_given: in
 
 
 def _pairs(pairs: Sequence[Sequence[int]], most: int = 5) -> str:
-    """Pairs of rows as words, cut after `most`."""
     if not pairs:
         return "none"
     named = ", ".join(f"{i} and {j}" for i, j in pairs[:most])
@@ -114,7 +113,7 @@ def figure_dict(experiment: Experiment) -> dict[str, Any]:
 
 
 def show_findings(console: Console, findings: Mapping[str, Any]) -> None:
-    """Print what the doctor found, one thing a line."""
+    """Print the findings of the doctor, one per line."""
     precision, out = findings["precision"], findings["out"]
     rows = [("float64", "works" if findings["ok"] else "FAILS on the default device")]
     rows += [("device", device) for device in findings["devices"]]

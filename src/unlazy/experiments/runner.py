@@ -30,29 +30,17 @@ class CellError(UnlazyError):
 
 @dataclass(frozen=True)
 class RunReport:
-    """What came of a run.
-
-    Attributes:
-        experiment: The name of the experiment.
-        preset: The name of the preset.
-        claims: The claims with their verdicts.
-        figures: The PNG and the SVG.
-        claims_file: The claims as JSON.
-        computed: How many cells this run computed.
-        reused: How many cells came from the store.
-        seconds: How long it took in all.
-        notes: Remarks for the user.
-    """
+    """What came of a run."""
 
     experiment: str
     preset: str
     claims: tuple[Claim, ...]
-    figures: tuple[Path, ...]
-    claims_file: Path
-    computed: int
-    reused: int
+    figures: tuple[Path, ...]  # the PNG and the SVG
+    claims_file: Path  # the claims as JSON
+    computed: int  # cells
+    reused: int  # cells that came from the store
     seconds: float
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # remarks for the user
 
     @property
     def ok(self) -> bool:
@@ -86,7 +74,7 @@ def run_experiment(
 ) -> RunReport:
     """Run an experiment, or the part of it that is not stored yet.
 
-    A cell that is done is not done again: a run that was killed resumes where it was, and one that
+    Stored cells are not computed again: a run that was killed resumes where it was, and one that
     was complete only checks the claims and draws the figure again, from the stored tables. Figure
     and claims go to `<out>/<experiment>/<preset>/`.
 
@@ -95,12 +83,11 @@ def run_experiment(
         preset: The name of one of its presets.
         out: The output folder, made if need be; several runs may share it.
         force: Compute every cell again, in place of the stored ones.
-        jobs: How many cells to compute at a time, each in a thread and with memory of its own. On
-            the CPU the stored tables are the same for any number; on a GPU two runs differ by
-            rounding in any case, since its products are tuned anew. By default one, or up to six
-            on an accelerator with 16 GiB for each, where one cell trains while others compile. With
-            more than one, settings of JAX hold in the cells if they are global, not if they are
-            scoped by a `with`.
+        jobs: How many cells to compute at a time, each in a thread with memory of its own; by
+            default one, or up to six on an accelerator with 16 GiB for each, where one cell trains
+            while others compile. The stored tables do not depend on it on a CPU; on a GPU any two
+            runs differ by rounding, since products are tuned anew. With more than one, settings of
+            JAX hold in the cells only if they are global, not if they are scoped by a `with`.
         progress: What to show meanwhile; nothing by default.
 
     Raises:
@@ -151,7 +138,7 @@ class _Task:
         self.stopped = threading.Event()
 
     def results(self, config: Any, *, force: bool, jobs: int | None) -> Results:
-        """Every cell's result, in order: from the store where it is there, else computed."""
+        """Every cell's result, in order, from the store or computed."""
         for note in self.experiment.notes(config):
             self._note(note)
         cells = _checked(self.experiment, self.experiment.cells(config))
@@ -170,7 +157,7 @@ class _Task:
             self.reporter.note(text)
 
     def _stored(self, cell: Cell) -> CellResult | None:
-        """The stored result; None where there is none, or only a damaged one, which is removed."""
+        """The stored result; None if there is none, or if it is damaged, which removes it."""
         if not self.store.has(cell):
             return None
         try:
@@ -217,7 +204,7 @@ class _Task:
 
 
 def _checked(experiment: Experiment, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """The cells without repetition, all of them this experiment's."""
+    """The cells without repetition; raise unless all are this experiment's."""
     for cell in cells:
         if (cell.experiment, cell.version) != (experiment.name, experiment.version):
             raise ValueError(
@@ -228,7 +215,7 @@ def _checked(experiment: Experiment, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _meta(seconds: float, jobs: int) -> dict[str, Any]:
-    """What differs from run to run and is good to know later."""
+    """What to record of a run that does not depend on the cell."""
     return {
         "seconds": round(seconds, 3),
         "jobs": jobs,  # cells computed at a time: with several, each takes longer
@@ -241,7 +228,7 @@ def _meta(seconds: float, jobs: int) -> dict[str, Any]:
 def _write_claims(
     folder: Path, experiment: Experiment, preset: str, claims: Sequence[Claim], results: Results
 ) -> Path:
-    """Write the claims with the digests of the cells that they were read off."""
+    """Write the claims with the digests of the cells behind them."""
     path = folder / "claims.json"
     record = {
         "experiment": experiment.name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several cells need and one of them computes."""
+"""Results that several cells need and one of them computes."""
 
 import functools
 import threading
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @entry
 def shared_by_cells(latest: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Keep the `latest` results of a function; a cell waits where another is computing.
+    """Keep the `latest` results of a function; a cell waits while another computes one.
 
     `functools.lru_cache` alone would compute once for every thread that asks meanwhile.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store: one folder a cell, whole or not there."""
+"""The store: one folder per cell, whole or not there."""
 
 import errno
 import hashlib
@@ -25,16 +25,16 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class DamagedCellError(StoreError):
-    """A stored cell is not what was written; computing it again mends it."""
+    """A stored cell is not what was written; computing it again repairs it."""
 
 
 class Store:
     """Results on disk, in `root/cells/<experiment>/<digest>/`.
 
     A cell's folder holds `cell.json` (what was computed, and the SHA-256 of the next two),
-    `table.parquet`, `arrays.npz` and `meta.json`. The first three depend on the cell alone, on one
-    CPU byte for byte, on a GPU up to what rounding does to it; what varies from run to run, such as
-    the time it took, is in `meta.json`. Any number of runs may share a store.
+    `table.parquet`, `arrays.npz` and `meta.json`. The first three depend on the cell alone, byte
+    for byte on one CPU, up to rounding on a GPU; what varies from run to run, such as the time it
+    took, is in `meta.json`. Any number of runs may share a store.
 
     Example:
         >>> import numpy as np, tempfile
@@ -58,10 +58,7 @@ class Store:
 
     @entry
     def prepare(self, experiment: str = "") -> None:
-        """Make the store if need be, check that it can be written, and clear what dead runs left.
-
-        Args:
-            experiment: Whose cells are going to be written.
+        """Make the store for an experiment's cells, and clear what dead runs left.
 
         Raises:
             StoreError: If nothing can be written there.
@@ -75,11 +72,7 @@ class Store:
 
     @entry
     def has(self, cell: Cell) -> bool:
-        """Whether the cell was stored; whether it is undamaged, only `read` can tell.
-
-        Raises:
-            StoreError: If the disk can not be read.
-        """
+        """Whether the cell was stored; only `read` finds out whether it is undamaged."""
         folder = self.folder(cell)
         with disk.disk_errors("read", folder), suppress(FileNotFoundError):
             os.lstat(folder)  # a link to nothing is there: nothing can be written in its place
@@ -123,8 +116,8 @@ class Store:
             cell: What was computed.
             result: What came out.
             meta: What else to record, anything that JSON can say.
-            replace: Put it in place of a stored cell. Otherwise that one stays: another run was
-                faster, and cells are pure, so that both hold the same up to rounding.
+            replace: Replace a stored cell. Otherwise that one stays: another run was faster, and
+                cells are pure, so that both hold the same up to rounding.
 
         Raises:
             StoreError: If it could not be written; nothing of it is left, and other cells stay.
@@ -151,13 +144,13 @@ class Store:
         return self.root / "cells"
 
     def _publish(self, temporary: Path, target: Path, *, replace: bool) -> None:
-        """Rename the written folder to its place; with `replace`, until no other run is faster."""
+        """Rename the written folder to its place; with `replace`, retry if another run is first."""
         while True:
             old = self._move_aside(target) if replace else None
             try:
                 os.rename(temporary, target)
             except OSError as error:
-                # The error tells that the place was taken; a look now would come too late.
+                # Only the error tells that the place was taken: it may be free again by now.
                 if error.errno not in _TAKEN:
                     if old and os.path.exists(old):
                         os.rename(old, target)
@@ -171,7 +164,7 @@ class Store:
                     disk.discard(old)
 
     def _move_aside(self, target: Path) -> Path:
-        """Take a cell out of sight in one step, so that no half-removed cell is ever seen."""
+        """Move a cell away in one step, so that no half-removed cell is ever seen."""
         aside = disk.temporary_path(self._cells)
         with suppress(FileNotFoundError):
             os.rename(target, aside)
@@ -215,7 +208,7 @@ def _as_written(path: Path, record: Mapping[str, Any]) -> Iterator[BufferedReade
 
 @contextmanager
 def _damage(folder: Path) -> Iterator[None]:
-    """Tell damage, which computing again mends, from a disk that can not be read."""
+    """Distinguish damage, which computing again repairs, from a disk that can not be read."""
     try:
         with disk.disk_errors("read", folder):
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as Parquet and arrays as npz, the same values giving the same bytes."""
+"""Tables as Parquet and arrays as npz; the same values give the same bytes."""
 
 import io
 import zipfile

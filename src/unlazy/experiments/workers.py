@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells computed one after the other, or some at a time in threads.
+"""Cells computed one after the other, or several at a time in threads.
 
-Threads, not processes: JAX lets others run while it compiles and while the device computes, and one
-process has the device's memory and the compiled programs to itself.
+Threads, not processes: JAX lets others run while it compiles and while the device computes, and
+threads share the device's memory and the compiled programs.
 """
 
 import sys
@@ -17,7 +17,7 @@ _ROOM = 2**34  # bytes of an accelerator's memory that the papers' largest cells
 
 
 def default_jobs() -> int:
-    """One; on an accelerator, which would wait for every compilation, up to six that fit it."""
+    """One; on an accelerator, which would idle during compilations, up to six that fit it."""
     if "jax" not in sys.modules:  # then the cells do not use it
         return 1
     import jax
@@ -35,9 +35,8 @@ def compute_all(
 ) -> dict[Cell, CellResult]:
     """The results of all cells, begun in order.
 
-    The first error ends it: no further cell is begun, and those at work are waited for, so that
-    what they computed is stored. An interrupt does not wait as long: it sets `stopped`, on which
-    cells at work should give up.
+    After the first error no further cell is begun, and those at work are finished and stored. An
+    interrupt sets `stopped`, on which cells at work should give up.
     """
     if jobs == 1:  # in this thread, where the caller's scoped settings hold
         return {cell: compute(cell) for cell in cells}
