@@ -14,7 +14,7 @@ from unlazy.core.checks import check_count
 
 
 class Batches(NamedTuple):
-    """Where an epoch stands: its order of the samples and the next place in it."""
+    """The state of an epoch: its order of the samples and the next place in it."""
 
     key: PRNGKeyArray
     order: Int[Array, " n"]
@@ -22,11 +22,7 @@ class Batches(NamedTuple):
 
 
 def count_rows(data: Any) -> int:
-    """How many samples `data` holds.
-
-    Raises:
-        ValueError: its arrays differ in the number of rows, or have none.
-    """
+    """The number of samples in `data`; raise if its arrays differ in it, or have none."""
     return common_count([np.shape(leaf) for leaf in jax.tree.leaves(data)])
 
 
@@ -52,19 +48,22 @@ def check_batch_size(batch_size: int, samples: int) -> None:
 
 
 def start_batches(data: Any, batch_size: int, *, key: PRNGKeyArray) -> Batches:
-    """The state before the first batch of `batch_size` rows of `data`.
-
-    Raises:
-        ValueError: `data` is ragged, or has fewer rows than `batch_size`.
-    """
+    """The state before the first batch; raise if `data` is ragged or has fewer rows than that."""
     n = count_rows(data)
     check_batch_size(batch_size, n)
     # A place past the end makes the first step draw the first order.
     return Batches(key, jnp.arange(n), jnp.asarray(n))
 
 
-def next_batch(batches: Batches, data: Any, batch_size: int) -> tuple[Batches, Any]:
-    """The next rows of `data`; each epoch has a new order and skips its last n mod batch_size."""
+def next_batch(
+    batches: Batches | None, data: Any, batch_size: int | None
+) -> tuple[Batches | None, Any]:
+    """The next rows of `data`; each epoch has a new order and skips its last n mod batch_size.
+
+    Without batches these are all rows.
+    """
+    if batches is None or batch_size is None:
+        return batches, data
     n = batches.order.shape[0]
     epoch_over = batches.place + batch_size > n
     key, order, place = jax.lax.cond(epoch_over, _reshuffle, lambda same: same, batches)

@@ -40,9 +40,7 @@ class _Descent:
     batch_size: int | None
 
     def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
-        batches, batch = state.batches, data.data
-        if batches is not None and self.batch_size is not None:
-            batches, batch = next_batch(batches, data.data, self.batch_size)
+        batches, batch = next_batch(state.batches, data.data, self.batch_size)
 
         def objective(trainable):
             return self.loss(data.loss, eqx.combine(trainable, state.frozen), batch)

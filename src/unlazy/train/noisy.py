@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SGD with isotropic noise, for losses that may be stochastic themselves."""
+"""SGD with momentum and isotropic noise, for losses that may be stochastic themselves."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -55,9 +55,7 @@ class _NoisyDescent:
 
     def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
         key_loss, key_noise = jr.split(jr.fold_in(data.key, state.step))
-        batches, batch = state.batches, data.data
-        if batches is not None and self.batch_size is not None:
-            batches, batch = next_batch(batches, data.data, self.batch_size)
+        batches, batch = next_batch(state.batches, data.data, self.batch_size)
 
         def objective(trainable: Any) -> Float[Array, ""]:
             params = eqx.combine(trainable, state.frozen)
@@ -102,18 +100,18 @@ def noisy_sgd(
     progress: Progress | None = None,
     key: PRNGKeyArray,
 ) -> History:
-    r"""SGD whose every step carries isotropic noise of a given expected length.
+    r"""SGD with isotropic noise of a given expected length in every step.
 
     $$\theta \leftarrow \theta - \eta (g + \xi), \qquad \xi \sim N\big(0, \tfrac{r^2}{N} I\big)$$
 
-    for $N$ trained parameters, so that $E\|\xi\|^2 = r^2$. With `noise` 0 and `stochastic` it is
-    SGD on a randomised risk, which draws fresh signs at each step.
+    for $N$ trained parameters, so that $E\|\xi\|^2 = r^2$. With `noise` 0 and `stochastic` this is
+    SGD on a randomised risk, which draws new signs at each step.
 
     Source: BL-28 and BL-29.
 
     Args:
-        loss: `loss(params, batch)`, or `loss(params)` with data=None; with `stochastic` a key comes
-            last, `loss(params, batch, key)`, as for `escape.RandomizedRisk`.
+        loss: `loss(params, batch)`, or `loss(params)` with data=None; with `stochastic` it takes a
+            key last, `loss(params, batch, key)`, as `escape.RandomizedRisk` does.
         params: any pytree of arrays.
         data: pytree of arrays, with one row per sample if `batch_size` is given; or None.
         learning_rate: a number, or a function of the step, such as an optax schedule. On a network

@@ -29,7 +29,7 @@ _STEP = 0.15  # learning rate times the largest curvature at the start
 
 @dataclass(frozen=True)
 class Perturbation:
-    r"""When perturbed descent kicks, how hard, and when it believes to have arrived.
+    r"""When perturbed descent kicks, how far, and when it has arrived.
 
     The defaults are those of BL-29, whose first two are to be multiplied by $m^{-1/4}$: see
     `scaled`.
@@ -83,11 +83,11 @@ def perturbed_gradient_descent(
 ) -> PerturbedHistory:
     r"""Full-batch descent with momentum, kicked where the gradient has all but vanished.
 
-    Where the gradient norm is at most `gradient_threshold`, and more than `patience` steps have
-    passed since the last kick: end, if the loss fell by less than `decrease` since then; otherwise
-    move by `radius` in a direction uniform on the sphere, and forget the momentum. Near a strict
-    saddle a kick has a part along the negative curvature $-\gamma$, which then grows by a factor
-    of about $1 + \eta\gamma/(1 - \beta)$ a step; plain descent stays.
+    If the gradient norm is at most `gradient_threshold`, more than `patience` steps after the last
+    kick, the run ends if the loss fell by less than `decrease` since that kick. Otherwise the step
+    is a kick: it moves by `radius` in a direction uniform on the sphere, and resets the momentum.
+    Near a strict saddle a kick has a part along the negative curvature $-\gamma$, which then grows
+    by a factor of about $1 + \eta\gamma/(1 - \beta)$ per step; plain descent stays.
 
     Source: BL-29, after Jin et al. 2017; their constants are in
     `papers.bai_lee2020.theoretical_perturbation`.
@@ -110,7 +110,7 @@ def perturbed_gradient_descent(
         key: for the kicks, and for a stochastic loss.
 
     Returns:
-        The history, with outcome "stopped" where descent believes to have arrived.
+        The history, with outcome "stopped" if the run ended before its last step.
 
     Raises:
         ValueError: there is no positive curvature to choose a learning rate by.
@@ -169,7 +169,7 @@ def perturbed_gradient_descent(
 
 
 class _Data(NamedTuple):
-    """All that may change without compiling anew."""
+    """All that may change without compiling again."""
 
     data: Any
     loss: list[Any]  # the arrays that it holds
@@ -195,7 +195,7 @@ class _State(NamedTuple):
 
 
 class _Snapshot(NamedTuple):
-    """What the loop takes for parameters: with them comes the state, to be read off at the end."""
+    """What the loop takes for parameters, and at the end gives back with the state."""
 
     params: Any
     state: _State

@@ -17,14 +17,13 @@ def largest_learning_rate(
 ) -> float:
     r"""The learning rate from which descent on the linear model diverges.
 
-    For the mean of squares without 1/2, plus $\lambda_3$ times the mean square of what the first
-    `rank` eigenvectors of K leave of the output: with $\mu_1 \ge \mu_2 \ge \dots$ the eigenvalues
-    of $K/n$,
+    The loss is the mean of squares without 1/2, plus $\lambda_3$ times the mean square of the part
+    of the output outside of the first `rank` eigenvectors of K. With
+    $\mu_1 \ge \mu_2 \ge \dots$ the eigenvalues of $K/n$, descent on $f_L$ converges exactly if
 
     $$\eta < \frac{1}{\mu_1} \quad\text{and}\quad \eta\, (1 + \lambda_3)\, \mu_{\text{rank}+1} < 1$$
 
-    exactly the condition under which descent on $f_L$ converges. With $f_Q$ in the model the
-    curvature changes on the way: use at most half of it.
+    With $f_Q$ in the model the curvature changes on the way: use at most half of this rate.
 
     Source: NB-20, arXiv:2206.03688 (the paper gives no rates).
 

@@ -14,7 +14,7 @@ A lane is one run: one seed, one learning rate, one weight decay. From the outsi
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -182,10 +182,6 @@ def fit_grid(
     return record.result(rates, decays, replicates)
 
 
-class _StoppedError(Exception):
-    """Another chunk failed; the result of this one is not wanted."""
-
-
 def run_chunks(
     plan: Plan,
     shared: Shared,
@@ -197,45 +193,35 @@ def run_chunks(
     meter: Meter,
 ) -> None:
     """Train every chunk to the end."""
-    stop, failures = threading.Event(), []
-    programs = compile_programs(plan, shared, tiling, need)
+    programs, stop = compile_programs(plan, shared, tiling, need), threading.Event()
     meter.add(0)
     with ThreadPoolExecutor(workers) as pool:
-
-        def train(chunk: Chunk) -> None:
-            try:
-                _train(programs, shared, chunk, record, meter, stop)
-            except _StoppedError:
-                raise
-            except BaseException as error:
-                failures.append(error)
-                stop.set()  # else the others would train to their end before the error is seen
-                raise
-
+        train = partial(_train, programs, shared, record, meter, stop)
+        chunks = [pool.submit(train, chunk) for chunk in tiling]
         try:
-            list(pool.map(train, tiling))
-        except _StoppedError:  # of a chunk that comes before the one that failed
-            raise failures[0] from None
+            wait(chunks, return_when=FIRST_EXCEPTION)
         finally:
-            stop.set()
+            stop.set()  # after an error the others would train to their end before it is seen
+    for chunk in chunks:
+        chunk.result()  # raises the error
 
 
 def _train(
     programs: "Programs",
     shared: Shared,
-    chunk: Chunk,
     record: Record,
     meter: Meter,
     stop: threading.Event,
+    chunk: Chunk,
 ) -> None:
-    """Train one chunk from start to end, evaluating it on the way."""
+    """Train one chunk from start to end, evaluating it on the way; give up on `stop`."""
     state = programs.start(shared, chunk.rows, chunk.columns)
     epochs, done = shared.scale.shape[0], 0
     # Progress is reported after each of these.
     ends = {round(epochs * (i + 1) / _STRETCHES) for i in range(_STRETCHES)} | {*record.times}
     for last in sorted(ends - {0}):
         if stop.is_set():
-            raise _StoppedError
+            return
         span = np.int32(done), np.int32(last)
         state, alive = programs.advance(state, shared, chunk.rows, chunk.columns, *span)
         is_alive = bool(alive)  # waits for the program

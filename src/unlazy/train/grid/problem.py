@@ -34,21 +34,17 @@ SeedAxes = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the trained, the frozen and the other leaves of the parameters sit; hashable."""
+    """What the parameters hold besides trained arrays: frozen arrays and others; hashable."""
 
-    structure: Any
-    kinds: tuple[str, ...]  # of each leaf: "trained", "frozen" or "static"
-    statics: tuple[Any, ...]  # functions and the like
+    frozen: Any  # structure of the frozen arrays
+    static: Any  # structure of functions and the like
+    statics: tuple[Any, ...]
     frozen_axes: SeedAxes
 
     def combine(self, trained: Any, frozen: list[Array]) -> Any:
         """The parameters as the loss takes them."""
-        rest, constants = iter(frozen), iter(self.statics)
-        leaves = [
-            leaf if kind == "trained" else next(rest if kind == "frozen" else constants)
-            for kind, leaf in zip(self.kinds, _with_none(trained), strict=True)
-        ]
-        return jax.tree.unflatten(self.structure, leaves)
+        arrays = jax.tree.unflatten(self.frozen, frozen[: self.frozen.num_leaves])
+        return eqx.combine(trained, arrays, jax.tree.unflatten(self.static, self.statics))
 
 
 class Plan(NamedTuple):
@@ -76,7 +72,7 @@ class Plan(NamedTuple):
 
     def loss_of(self, trained: Any, frozen: list[Array], batch: Any) -> Array:
         """The loss of a lane."""
-        arrays = frozen[self.layout.kinds.count("frozen") :][: self.loss.count]
+        arrays = frozen[self.layout.frozen.num_leaves :][: self.loss.count]
         return self.loss(arrays, self.layout.combine(trained, frozen), batch)
 
     def metric_of(self, trained: Any, frozen: list[Array], data: Any) -> Array:
@@ -170,29 +166,24 @@ def lay_out(
 ) -> tuple[Layout, Any, list[Array]]:
     """The layout, the trained part with a leading axis of seeds, and the frozen arrays."""
     per_leaf = _with_none(leaf_axes(axes, params, "params", "params_axes"))
+    check_seed_axis(_with_none(params), per_leaf, seeds, "params", "params_axes")
     part, rest = partition(params, trained)
-    structure = jax.tree.structure(part, is_leaf=_is_none)
-    pairs = list(zip(_with_none(part), _with_none(rest), strict=True))
-    leaves = [other if one is None else one for one, other in pairs]
-    check_seed_axis(leaves, per_leaf, seeds, "params", "params_axes")
-    kinds = tuple(
-        "trained" if one is not None else "frozen" if eqx.is_array(other) else "static"
-        for one, other in pairs
-    )
-
-    def of_kind(kind: str, values: list[Any]) -> list[Any]:
-        return [value for its, value in zip(kinds, values, strict=True) if its == kind]
-
-    statics, frozen_axes = of_kind("static", leaves), of_kind("frozen", per_leaf)
+    frozen, static = eqx.partition(rest, eqx.is_array)
+    frozen_axes = [
+        axis for leaf, axis in zip(_with_none(frozen), per_leaf, strict=True) if leaf is not None
+    ]
     stacked = [
         # By NumPy: JAX would compile a program for each shape, half a second in all.
-        one
-        if one is None or axis == 0
-        else jnp.asarray(np.broadcast_to(np.asarray(one), (seeds, *one.shape)))
-        for (one, _), axis in zip(pairs, per_leaf, strict=True)
+        leaf
+        if leaf is None or axis == 0
+        else jnp.asarray(np.broadcast_to(np.asarray(leaf), (seeds, *leaf.shape)))
+        for leaf, axis in zip(_with_none(part), per_leaf, strict=True)
     ]
-    layout = Layout(structure, kinds, tuple(statics), tuple(frozen_axes))
-    return layout, jax.tree.unflatten(structure, stacked), of_kind("frozen", leaves)
+    statics, static_structure = jax.tree.flatten(static)
+    arrays, frozen_structure = jax.tree.flatten(frozen)
+    layout = Layout(frozen_structure, static_structure, tuple(statics), tuple(frozen_axes))
+    structure = jax.tree.structure(part, is_leaf=_is_none)
+    return layout, jax.tree.unflatten(structure, stacked), arrays
 
 
 def leaf_axes(axes: Axes, tree: Any, name: str, of_axes: str) -> Any:

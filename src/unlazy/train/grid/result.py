@@ -28,10 +28,10 @@ class BestLane(eqx.Module):
 class GridResult(eqx.Module):
     """A grid of training runs: learning rates by weight decays by seeds.
 
-    Arrays over lanes have these three axes in this order, and lanes are numbered along them, the
-    last running fastest. A lane whose loss or parameters are no longer finite has diverged: its
-    values are infinite from there on, and the other lanes know nothing of it. Where only the metric
-    on a set is not finite, that value alone is not.
+    Arrays over lanes have these three axes in this order; lanes are numbered along them, the last
+    axis fastest. A lane whose loss or parameters are no longer finite has diverged: its values are
+    infinite from there on, and other lanes are not affected. A metric that is not finite by itself
+    is no divergence.
     """
 
     learning_rates: Float[np.ndarray, " l"]
@@ -75,7 +75,7 @@ class GridResult(eqx.Module):
         return self.curves[name][..., -1]
 
     def table(self) -> dict[str, np.ndarray]:
-        """One row a lane: its settings, the metric at the end on every set, and if it diverged."""
+        """One row per lane: settings, the metric at the end on every set, and if it diverged."""
         lr, wd, seed = np.meshgrid(
             self.learning_rates, self.weight_decays, self.seeds, indexing="ij"
         )
@@ -89,12 +89,12 @@ class GridResult(eqx.Module):
         """The lane with the smallest metric at the end on the set `by`.
 
         A choice by the test set reports the best test error of the grid, as many papers do, which
-        is smaller than what an unseen set would show; a choice by a validation set does not have
-        that bias. `values` has both.
+        is smaller than the error on an unseen set; a choice by a validation set has no such bias.
+        `values` has both.
 
         Args:
             by: name of an evaluation set or "train"; the first evaluation set if None.
-            replicate: choose among the lanes of the seed in this place; among all if None.
+            replicate: choose among the lanes of the seed at this index; among all if None.
 
         Raises:
             ValueError: all lanes diverged, or none has a finite metric on that set.
@@ -122,13 +122,11 @@ class GridResult(eqx.Module):
 
     @entry
     def edge(self, by: str | None = None, *, replicate: int | None = None) -> dict[str, Side]:
-        """On which sides of the grid the best lane lies, for a grid that should be extended there.
+        """The sides of the grid on which the best lane lies, where the grid should be extended.
 
-        An axis with one value has no sides, and a weight decay of 0 is no side but an end.
-
-        Returns:
-            "low" or "high" under "learning_rate" and "weight_decay", each left out where the best
-            lane lies inside.
+        They are "low" or "high" under "learning_rate" and "weight_decay", each left out where the
+        best lane lies inside. An axis with one value has no sides, and a weight decay of 0 is the
+        natural end of its axis, not a side.
 
         Raises:
             ValueError: all lanes diverged, or none has a finite metric on that set.

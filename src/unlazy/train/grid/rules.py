@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,21 +18,6 @@ from unlazy.train.descent import as_before
 
 OptimizerFactory = Callable[[Any, Any], optax.GradientTransformation]
 """`factory(learning_rate, weight_decay)`, both traced scalars."""
-
-
-@runtime_checkable
-class UpdateRule(Protocol):
-    """How a lane moves. Hashable, because the compiled program is cached on it."""
-
-    def init(self, trained: Any, lr: Float[Array, ""], wd: Float[Array, ""]) -> Any:
-        """The state before the first update."""
-        ...
-
-    def update(
-        self, trained: Any, gradient: Any, state: Any, lr: Float[Array, ""], wd: Float[Array, ""]
-    ) -> tuple[Any, Any]:
-        """The next parameters and state."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -65,13 +50,13 @@ class TorchSGD:
 
 @dataclass(frozen=True)
 class OptaxRule:
-    """An optax optimiser, made anew in every step with the learning rate of that epoch."""
+    """An optax optimiser, made again in every step with the learning rate of that epoch."""
 
     factory: OptimizerFactory
 
     def init(self, trained: Any, lr: Float[Array, ""], wd: Float[Array, ""]) -> Any:
         """The optimiser's own state."""
-        # Optax mixes its own constants with ours; under strict promotion it would not trace.
+        # Optax mixes its own constants with ours, which strict promotion forbids.
         with jax.numpy_dtype_promotion("standard"):
             made = self.factory(lr, wd)
             if not hasattr(made, "init"):
@@ -89,6 +74,10 @@ class OptaxRule:
             change, after = self.factory(lr, wd).update(gradient, state, trained)
             moved = optax.apply_updates(trained, change)
         return as_before(moved, trained), as_before(after, state)
+
+
+UpdateRule = TorchSGD | OptaxRule
+"""How a lane moves. Hashable, because the compiled program is cached on it."""
 
 
 @entry
@@ -121,5 +110,5 @@ def seed_key(key: PRNGKeyArray, seed: int | Integer[Array, ""]) -> PRNGKeyArray:
 
 
 def epoch_order(key: PRNGKeyArray, epoch: int | Int[Array, ""], n: int) -> Int[Array, " n"]:
-    """The order of one epoch, from the key of a seed; each epoch's is independent of the others."""
+    """The order of one epoch, from the key of a seed; epochs are independent."""
     return jr.permutation(jr.fold_in(key, epoch), n)
