@@ -73,8 +73,8 @@ def test_the_python_version_of_cifar_is_not_read_and_the_error_says_what_to_down
     assert where("cifar10") is None
     with pytest.raises(
         DataFileError,
-        match=r"cifar-10-batches-py holds the Python version, which is not read: .* "
-        r"Unpack cifar-10-binary.tar.gz from http",
+        match=r"cifar-10-batches-py, the Python version, is not read: .* "
+        r"Unpack cifar-10-binary.tar.gz instead",
     ):
         fingerprint("cifar10")
 

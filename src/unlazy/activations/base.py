@@ -125,12 +125,7 @@ def activation(
     if isinstance(name, Activation):
         if shift:
             raise ValueError(f"`shift` must be 0 for an activation made before, got shift={shift}.")
-        for option, value in given.items():
-            if value is not None:
-                raise ValueError(
-                    f"`{option}` must be left out for an activation made before, "
-                    f"got {option}={value}."
-                )
+        _check_left_out(given, "an activation made before")
         return name
     check_name(name, [known for known in FAMILIES if known != "polynomial"], "name")
     check_finite(shift, "shift")
@@ -140,9 +135,7 @@ def activation(
 def _coefficients(name: str, given: dict[str, Any]) -> tuple[float, ...]:
     """The options of an activation as its coefficients; raise unless they are its own."""
     own = {"leaky_relu": "slope", "abrelu": "slopes", "rectified_power": "power"}.get(name)
-    for option, value in given.items():
-        if value is not None and option != own:
-            raise ValueError(f"`{option}` must be left out for {name}, got {option}={value}.")
+    _check_left_out({o: value for o, value in given.items() if o != own}, name)
     if own == "slope":
         slope = given["slope"]
         return (0.01 if slope is None else as_number(slope, "slope"), 1.0)
@@ -159,6 +152,12 @@ def _coefficients(name: str, given: dict[str, Any]) -> tuple[float, ...]:
             raise ValueError(f"`power` must be at most 64, got power={given['power']}.")
         return (float(given["power"]),)
     return ()
+
+
+def _check_left_out(options: dict[str, Any], activation: str) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise ValueError(f"`{option}` must be left out for {activation}, got {option}={value}.")
 
 
 @entry

@@ -15,7 +15,7 @@ from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
 from unlazy.core.errors import DataFileError
 from unlazy.core.memory import cache_folder
-from unlazy.data.downloads import CIFAR_FOLDER, REMOTES, download
+from unlazy.data.downloads import CIFAR_FOLDER, download
 from unlazy.data.image_files import Split, read_idx_split, read_record_split
 
 # Folders under a root, in the order they are looked at; torchvision's layout comes second.
@@ -28,6 +28,10 @@ NAMES = (*_FOLDERS, "digits")
 _IDX_STEMS = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+_HINTS = {
+    "cifar10": " cifar-10-batches-py, the Python version, is not read: its files are pickles, and "
+    "a pickle can run any code. Unpack cifar-10-binary.tar.gz instead."
 }
 _DIGITS_TRAIN = 1437  # four fifths of the 1797, rounded down; the file has no split of its own
 _DIGEST_LENGTH = 16  # hexadecimal; enough to tell copies apart
@@ -153,7 +157,7 @@ def _find_or_download(name: str) -> Path:
         raise DataFileError(
             f"The files of {name!r} are missing and the download failed. Looked in: {looked}. "
             f"{error}. Set UNLAZY_DATA to a folder that holds {_FOLDERS[name][0]}/ with the files."
-            f"{_python_version(name)}"
+            f"{_HINTS.get(name, '')}"
         ) from error
 
 
@@ -190,16 +194,3 @@ def _describe(folder: Path, name: str) -> str:
     if not folder.is_dir():
         return f"{folder} (no such folder)"
     return f"{folder} (without {', '.join(_missing(folder, name))})"
-
-
-def _python_version(name: str) -> str:
-    """What to do where only CIFAR-10's Python version is there, which torchvision downloads."""
-    for folder in _candidates(name) if name == "cifar10" else ():
-        pickled = folder.with_name("cifar-10-batches-py")
-        if pickled.is_dir():
-            (archive,) = REMOTES[name].files
-            return (
-                f" {pickled} holds the Python version, which is not read: its files are pickles, "
-                f"and a pickle can run any code. Unpack {archive} from {REMOTES[name].address}."
-            )
-    return ""

@@ -32,7 +32,7 @@ def random_labels(n: int, *, key: PRNGKeyArray) -> Float[Array, " n"]:
 def corrupt_labels(
     y: Float[Array, " n"], fraction: float, *, key: PRNGKeyArray
 ) -> Float[Array, " n"]:
-    """Replace the labels of a random subset by fresh uniform ones.
+    """Replace a random subset of the labels, each +1 or -1, by fresh uniform ones.
 
     The subset has exactly `round(fraction * n)` indices and is uniform among those of that size. A
     fresh label equals the old one half of the time, so about `fraction / 2` of the labels change;
@@ -41,11 +41,6 @@ def corrupt_labels(
 
     Source: AR-22, arXiv:1901.08584 sec. 6. The paper corrupts training and test labels alike: call
     this once for each, with different keys.
-
-    Args:
-        y: Labels, +1 or -1.
-        fraction: Share of the labels that are drawn again, from 0 to 1; a Python number.
-        key: Of the draw.
 
     Example:
         >>> import jax

@@ -35,11 +35,7 @@ class _Header(NamedTuple):
 def read_npz(
     path: Path, x: Sequence[str], y: str
 ) -> tuple[Float64[np.ndarray, "n d"], Shaped[np.ndarray, "..."]]:
-    """The array named by `x`, "x" if it is empty, flattened to rows; and the array `y`.
-
-    Raises:
-        DataFileError: the file is damaged, or an array is missing, of another kind or too large.
-    """
+    """The array that `x` names, "x" if it is empty, flattened to rows; and the array `y`."""
     if len(x) > 1:
         raise DataFileError(f"`x` must be one array of '{path}', got x={', '.join(x)}.")
     (inputs_name,) = x or ("x",)

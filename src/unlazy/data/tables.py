@@ -61,11 +61,7 @@ def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
 def _read_columns(
     path: Path, x: Sequence[str], y: str
 ) -> tuple[Float64[np.ndarray, "n d"], Shaped[np.ndarray, " n"]]:
-    """The columns `x` side by side, every numeric one but `y` if `x` is empty; and the column `y`.
-
-    Raises:
-        DataFileError: the file is damaged, or a column is missing, twice there or not numeric.
-    """
+    """The columns `x` side by side, if empty every numeric one but `y`; and the column `y`."""
     try:
         table = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
         chosen, label = _choose(table.schema, x, y, path)

@@ -61,11 +61,6 @@ def target(name: str, **options: Any) -> Target:
 
     The callable keeps the dtype of `x`, works under `jax.jit`, and has its options as fields.
 
-    Raises:
-        UnknownNameError: there is no such target; the nearest is suggested.
-        TypeError: an option that this target does not have, or one that is missing.
-        ValueError: an option is out of range, or `x` has too few columns.
-
     Example:
         >>> print(target("two-xor")(np.array([[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]])))
         [-1.  1.]

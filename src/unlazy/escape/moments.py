@@ -78,6 +78,8 @@ def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
     of the positive ones and $c = M^{1/k}$, $z_+$ is $c\,t_i$ with probability $\omega_i/M$ where
     $\omega_i > 0$, and $z_-$ is $c\,t_i$ with probability $|\omega_i|/M$ where $\omega_i < 0$.
 
+    `order` is k, at least 1, and `nodes` are k + 1 distinct numbers or the name of a family:
+
     - "chebyshev": $t_i = \cos(i\pi/k)$, the smallest support there is; $c = 2^{1-2/k}$.
     - "equispaced": $t_i = i - k/2$; $c = (2^{k-1}/k!)^{1/k}$. At order 2 it is the paper's sign
       trick, $z_+ = \pm 1$ against $z_- = 0$ (and "chebyshev" is the same).
@@ -85,10 +87,6 @@ def matched_moments(order: int, nodes: Nodes = "chebyshev") -> MatchedMoments:
     The weights are computed in rational arithmetic, and the moments of the result are verified.
 
     Source: BL-40, BL-41 and BL-42, arXiv:1910.01619 section 6.
-
-    Args:
-        order: k, at least 1.
-        nodes: "chebyshev", "equispaced", or k + 1 distinct numbers.
 
     Raises:
         ValueError: float64 cannot hold such moments (beyond order 25 or so, or for nodes that

@@ -80,7 +80,7 @@ def flip(delta: Any, signs: Signs, *, where: Where | None = None) -> Any:
         rows = jnp.asarray(signs, dtype).reshape(-1, *(1,) * (leaf.ndim - 1))
         return rows * leaf.astype(dtype)
 
-    if _is_array(delta):
+    if isinstance(delta, Array | np.ndarray):
         return flip_rows(delta)
     return eqx.tree_at(where, delta, replace_fn=flip_rows)
 
@@ -106,7 +106,7 @@ def hidden_rows(delta: Any, where: Where | None = None) -> Float[Array, "m k"]:
 def _chosen(delta: Any, where: Where | None) -> Where:
     if where is not None:
         return where
-    if _is_array(delta):
+    if isinstance(delta, Array | np.ndarray):
         return lambda same: same
     if isinstance(delta, TwoLayerParams):
         return lambda params: params.W
@@ -115,7 +115,3 @@ def _chosen(delta: Any, where: Where | None) -> Where:
         f"got delta of type {type(delta).__name__}. Pass a function from delta to the array "
         "with one row a neuron."
     )
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, Array | np.ndarray)

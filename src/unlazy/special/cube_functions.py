@@ -54,9 +54,7 @@ def krawtchouk(d: int, degree: int, *, normalized: bool = False) -> Float64[np.n
 
 
 @entry
-def walsh_hadamard(
-    values: Float[Array | np.ndarray, "n *c"],
-) -> Float64[np.ndarray, "n *c"]:
+def walsh_hadamard(values: Float[Array | np.ndarray, "n *c"]) -> Float64[np.ndarray, "n *c"]:
     r"""The coefficients of functions on the cube in the basis of parities.
 
     $$\hat f(S) = 2^{-d} \sum_{x \in \{\pm1\}^d} f(x)\, \chi_S(x), \qquad

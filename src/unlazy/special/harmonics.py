@@ -8,13 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.core.checks import (
-    MOST_IN_TABLE,
-    MOST_TERMS,
-    check_count,
-    check_finite,
-    check_positive,
-)
+from unlazy.core.checks import MOST_IN_TABLE, MOST_TERMS, check_count, check_finite, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.special.quadrature import zonal_rule
@@ -66,9 +60,9 @@ def gegenbauer(
     $\mathbb E P_k^2 = 1/N(d, k)$. For d = 2 they are Chebyshev's, for d = 3 Legendre's polynomials.
     At unit vectors u, v, $N(d, k) P_k(u^\top v)$ is the reproducing kernel of degree k.
 
-    Source: BL-35, arXiv:1910.01619; NB-10, arXiv:2206.03688.
-
     The recurrence is stable for t in [-1, 1]. The degree is on a new first axis of the result.
+
+    Source: BL-35, arXiv:1910.01619; NB-10, arXiv:2206.03688.
 
     Example:
         >>> print(gegenbauer(np.array([0.0, 1.0]), d=3, degree=2))
@@ -125,16 +119,11 @@ def funk_hecke(
     \mathbb E_w[P_k(\beta^\top w)\, g(r\, w^\top x)] = c_k P_k(\beta^\top x)$$
 
     for w uniform on the unit sphere and unit vectors $\beta$, x. Then
-    $g(r t) = \sum_k N(d, k)\, c_k P_k(t)$.
+    $g(r t) = \sum_k N(d, k)\, c_k P_k(t)$. `function` is g, applied entry by entry to a float64 JAX
+    array, and `scale` is r; g may have a kink at 0.
 
     Source: BL-35 ($\mu_k$, r = 1), arXiv:1910.01619; NB-10 ($c_l$, $r = \sqrt d$),
     arXiv:2206.03688.
-
-    Args:
-        function: g, applied entry by entry to a float64 JAX array; it may have a kink at 0.
-        d: dimension of the space, at least 2.
-        degree: the highest.
-        scale: r.
 
     Example:
         >>> print(funk_hecke(lambda t: jnp.maximum(t, 0), d=5, degree=2).round(6))

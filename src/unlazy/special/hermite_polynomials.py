@@ -27,10 +27,9 @@ def hermite(t: Float[Array | np.ndarray, "*shape"], degree: int) -> Float64[np.n
     \mathbb E_{g \sim N(0, 1)}[h_j(g)\, h_k(g)] = 1\{j = k\}$$
 
     For two standard Gaussians of correlation $u$, $\mathbb E[h_j(g)\, h_k(g')] = 1\{j = k\}\, u^k$.
+    The degree is on a new first axis of the result.
 
     Source: BL-34, arXiv:1910.01619; RN-54's polynomials over $\sqrt{k!}$, arXiv:1905.10337.
-
-    The degree is on a new first axis of the result.
 
     Example:
         >>> print(hermite(np.array([0.0, 2.0]), 2) * np.sqrt([[1], [1], [2]]))
@@ -52,10 +51,9 @@ def hermite_coefficients(
     $$\eta_k = \mathbb E_{g \sim N(0, 1)}[f(g)\, h_k(g)]$$
 
     to an absolute error of 1e-14 for functions of moderate size; a kink at 0 is allowed.
+    `function` is applied entry by entry to a float64 JAX array; `degree` is at most 511.
 
     Source: BL-34 and BL-45 ($\eta$), arXiv:1910.01619.
-
-    `function` is applied entry by entry to a float64 JAX array; `degree` is at most 511.
 
     Example:
         >>> print(hermite_coefficients(lambda z: jnp.maximum(z, 0), 2) * np.sqrt(2 * np.pi))

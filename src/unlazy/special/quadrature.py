@@ -52,14 +52,10 @@ def zonal_rule(d: int, degree: int = 32) -> Rule:
     $$\mathbb E f(t) = Z_d \int_{-1}^1 f(t)\, (1 - t^2)^{(d-3)/2}\, dt
     = Z_d \int_{-\pi/2}^{\pi/2} f(\sin\varphi) \cos^{d-2}\varphi\, d\varphi$$
 
-    The panels divide the angle, where nothing is singular for any d. For polynomials
-    `gegenbauer_rule` needs far fewer nodes.
+    The panels divide the angle, where nothing is singular for any d, and resolve polynomials up to
+    `degree`. For polynomials alone `gegenbauer_rule` needs far fewer nodes.
 
     Source: BL-35, arXiv:1910.01619; NB-10, arXiv:2206.03688.
-
-    Args:
-        d: dimension of the space, at least 2.
-        degree: of the fastest polynomial that will be integrated; panels are made to resolve it.
 
     Example:
         >>> rule = zonal_rule(5)

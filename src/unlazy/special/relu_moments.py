@@ -89,12 +89,11 @@ def arc_cosine(c: Float[Array, "*shape"], gap: Float[Array, "*shape"]) -> ArcCos
     \kappa_1 = \frac{\sin\theta + (\pi - \theta)\cos\theta}{\pi}$$
 
     The correlation comes with `gap` $= 1 - |c|$, which carries the angle where `c` itself no longer
-    does: an absolute error of eps in `c` is one of eps/θ in the angle. The angle of the result,
-    $\arccos\kappa_1$, is then as accurate as that of the argument, layer after layer.
+    does: an absolute error of eps in `c` is one of eps/θ in the angle. Only the sign of `c` is
+    used. The angle of the result, $\arccos\kappa_1$, is then as accurate as that of the argument,
+    layer after layer.
 
     Source: RN-17 (k0 = 2p, k1), arXiv:1905.10337; p is AR-6's, arXiv:1901.08584.
-
-    Only the sign of `c` is used.
 
     Example:
         >>> print(arc_cosine(jnp.zeros(1), jnp.ones(1)).orthant)

@@ -113,12 +113,8 @@ def generic_shift(
 
     Source: NB-40 and Assumption 3 of arXiv:2206.03688, as reconstructed in NB section 8, item 7.
 
-    Args:
-        activation: with exact derivatives.
-        d: dimension of the space, at least 2.
-        degree: k.
-        derivatives: 1 for what the linear term needs, 2 for what the quadratic one needs.
-        scale: r of `gegenbauer_coefficients`.
+    `degree` is k; in `derivatives`, 1 asks for what the linear term needs and 2 for what the
+    quadratic term needs. The other arguments are those of `gegenbauer_coefficients`.
 
     Example:
         >>> import unlazy as ul
