@@ -73,7 +73,7 @@ class QuadraticRisk(eqx.Module):
 
     @entry
     def outputs(self, W: Float[Array, "m d"]) -> Float[Array, " n"]:
-        """The quadratic model at the samples."""
+        """The outputs of the quadratic model at the samples."""
         return quadratic_term(self.S, self._movements(W), width=1)  # S has the root of the width
 
     @entry
@@ -114,7 +114,7 @@ class QuadraticRisk(eqx.Module):
         return _product(self.x, jnp.asarray(W, self.x.dtype).T)
 
     def _penalty(self, term, W: Float[Array, "m d"]):
-        # Not 0 times it, which would make nan of an overflow.
+        # Without a penalty not 0 times it, which would be nan where it overflows.
         return self.strength * term(W) if self.strength else jnp.zeros((), self.x.dtype)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float64
+from jaxtyping import Array, Float64
 
 from unlazy.activations.base import Activation
 from unlazy.core.checks import check_count, check_finite, check_inputs, check_name, check_positive
@@ -23,8 +23,8 @@ from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients
 from unlazy.papers.shared.conditions import check_delta
+from unlazy.papers.shared.patterns import Inputs
 
-Inputs = Float[Array | np.ndarray, "n d"]
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
@@ -200,17 +200,11 @@ def coupling_orders(
     \frac{(B_x^3 w + \sqrt d B_x^5 w^3) v^2}{m^{1/4}} + \frac{d^{5/2} B_x^4 w^2 v^2
     + B_x^2 (d^2 + \|W\|_{2,\infty}^4 B_x^4) v^2}{m^{1/2}} + \frac{d B_x^4 w^2 v^2}{m}$$
 
-    the second averaged over the signs of the direction $W^*$. Hidden constants are set to 1.
+    the second averaged over the signs of the direction $W^*$, for d inputs of norm $B_x$, the
+    `radius`, and m neurons; with $w = \|W\|_{2,4}$ the `norm`, $v = \|W^*\|_{2,4}$ the `norm_star`
+    and $\|W\|_{2,\infty}$ the `largest` row. Hidden constants are set to 1.
 
     Source: BL-47, arXiv:1910.01619 Lemmas 13 and 14.
-
-    Args:
-        d: number of inputs.
-        m: number of neurons.
-        norm: $w = \|W\|_{2,4}$.
-        norm_star: $v = \|W^*\|_{2,4}$.
-        largest: $\|W\|_{2,\infty}$, the longest row.
-        radius: $B_x$.
 
     Example:
         >>> coupling_orders(1, 16, norm=1.0, norm_star=1.0, largest=1.0)

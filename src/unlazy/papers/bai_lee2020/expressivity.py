@@ -54,10 +54,6 @@ def ridge_power(
         ridge: for "least-squares" only.
         delta: failure probability in the bound on the norm.
 
-    Raises:
-        ValueError: the network or its start is not of that kind, the power is not admissible, or
-            rows of `x` have another norm.
-
     Example:
         >>> import jax, unlazy as ul
         >>> net = ul.nets.TwoLayer(3, 4096, "relu3", init="symmetric")
@@ -99,10 +95,6 @@ def ridge_sum(
 
     Source: BL-39, arXiv:1910.01619 section 5 and footnote 5.
 
-    Raises:
-        ValueError: as for `ridge_power`; numbers of factors, directions and powers differ, or
-            there are more of them than pairs of neurons.
-
     Example:
         >>> import jax, unlazy as ul
         >>> net = ul.nets.TwoLayer(3, 4096, "relu3", init="symmetric")
@@ -140,10 +132,6 @@ def two_xor(
     `params0` and `x` are as for `ridge_power`.
 
     Source: BL-38, arXiv:1910.01619 section 5.
-
-    Raises:
-        ValueError: the network or its start is not of that kind, rows of `x` have another norm, or
-            the coordinates are not two different ones.
 
     Example:
         >>> import jax, unlazy as ul
@@ -260,18 +248,12 @@ def sample_sizes(
     \quad n_L \sim \frac{p^2 \alpha^2 \|\beta\|^{2p}}{\varepsilon^2}; \qquad
     x_1 x_2: \quad n_Q \sim \frac{d}{\varepsilon^2}, \quad n_L \gtrsim \frac{d^2}{\varepsilon^2}$$
 
-    on isotropic inputs of unit norm for a power, of norm $\sqrt d$ for 2-XOR. All are upper bounds
-    without their constants and logarithms, so that $n_Q/n_L = p/d$ compares bounds; only the last
-    is a lower bound, cited by the paper.
+    The `target` is p, which is 2, 3, or an even number from 4 on, for a power on isotropic inputs
+    of unit norm; or "two-xor", on inputs of norm $\sqrt d$. All are upper bounds without their
+    constants and logarithms, so that $n_Q/n_L = p/d$ compares bounds; only the last is a lower
+    bound, cited by the paper.
 
     Source: BL-48, arXiv:1910.01619 section 5.
-
-    Args:
-        d: dimension.
-        target: p, which is 2, 3, or an even number from 4 on; or "two-xor".
-        epsilon: the gap aimed at.
-        alpha: the factor of a power.
-        beta_norm: $\|\beta\|$ of a power.
 
     Example:
         >>> sample_sizes(100, 4, epsilon=0.1).ratio

@@ -83,7 +83,7 @@ def sampled_extraction(
     stratified: bool = False,
     key: PRNGKeyArray,
 ) -> ExtractionNet:
-    r"""The k-th order term by random multipliers, with output weights $\pm 1$.
+    r"""A network whose leading term is the k-th, by random multipliers; outputs weigh $\pm 1$.
 
     $$f(x) = \frac{1}{\sqrt m} \sum_{r=1}^m \sigma\big((w_{0,r} + z^+_r w_r)^\top x\big)
     - \sigma\big((w_{0,r} + z^-_r w_r)^\top x\big)$$
@@ -93,18 +93,10 @@ def sampled_extraction(
     $O(m^{-(k+1)/2k})$ for symmetric nodes. At order 2 it is the sign trick.
 
     Those are orders: at k = 4 the first term still exceeds the fourth at m = 65536. Use
-    `block_extraction` where the lower terms must be gone.
+    `block_extraction` where the lower terms must be gone. With `stratified`, each value is drawn as
+    often as its weight says, see `Discrete.stratified`.
 
     Source: BL-40 to BL-43, arXiv:1910.01619 section 6.
-
-    Args:
-        sigma: the activation, with derivatives up to `order`.
-        W0: one row of initial weights per pair of neurons.
-        order: k, at least 1.
-        nodes: see `matched_moments`.
-        stratified: whether to draw each value as often as its weight says; see
-            `Discrete.stratified`.
-        key: for the multipliers.
 
     Example:
         >>> net = sampled_extraction("sin", jnp.ones((4, 2)), 2, key=jr.key(0))
@@ -128,7 +120,7 @@ def sampled_extraction(
 def block_extraction(
     sigma: str | Activation, W0: Weights, order: int, *, nodes: Nodes = "chebyshev"
 ) -> ExtractionNet:
-    r"""The k-th order term with no randomness: every neuron has a copy at each multiple.
+    r"""A network whose leading term is the k-th, without randomness: a copy at each multiple.
 
     $$f(x) = \frac{1}{\sqrt m} \sum_{r=1}^m \sum_{i=0}^k p_i\,
     \sigma\big((w_{0,r} + z_i w_r)^\top x\big)$$
@@ -179,9 +171,6 @@ def power_extraction(
     neuron change sides: call the network that is returned with the movement.
 
     Source: BL-45, beyond arXiv:1910.01619 section 6; there $B_x = \|\beta\| = 1$.
-
-    Raises:
-        ValueError: the degree is below the order, or $\eta = 0$: the activation has no such part.
 
     Example:
         >>> net = block_extraction("exp", jr.normal(jr.key(0), (4096, 2)), 2)

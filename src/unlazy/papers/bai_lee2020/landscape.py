@@ -167,18 +167,12 @@ def landscape_theory(
     + \Big(\frac{B_x^3}{m^{1/4}\lambda}\Big)^{1/5}
     + \Big(\frac{d^{5/2} B_x^4}{m^{1/2}\lambda}\Big)^{1/4}$$
 
-    The penalty and the risk are exact; `norm` and `radius` are orders, hidden constants set to 1.
+    for a comparator of risk `opt` and 2,4 norm $B_{w,*}$, `norm_star`, with d inputs of norm $B_x$,
+    the `radius`, and m neurons. `epsilon` and `gamma` are the absolute and the relative excess risk
+    aimed at. The penalty and the risk are exact; the result's norm and radius are orders, hidden
+    constants set to 1.
 
     Source: BL-46, arXiv:1910.01619 Theorem 4, with the missing $m^{-1/4}$ of the fourth term.
-
-    Args:
-        opt: OPT, the risk that the comparator reaches; it may be zero.
-        norm_star: $B_{w,*}$, the 2,4 norm of the comparator.
-        epsilon: excess risk aimed at.
-        gamma: relative excess risk aimed at.
-        d: number of inputs.
-        m: number of neurons.
-        radius: $B_x$.
 
     Example:
         >>> theory = landscape_theory(
@@ -258,10 +252,10 @@ def _terms(risk: QuadraticRisk, W: Movement, W_star: Movement) -> _Terms:
 def _compiled(*arguments: Any) -> _Terms:
     # Cast in here: outside, every cast would be a program of its own.
     risk, W, W_star = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), arguments)
-    lam, R, R_star = risk.strength, regularizer(W), regularizer(W_star)
     slope, curvature = risk._slopes(W)
     products = risk.S * risk._movements(W) * risk._movements(W_star)
     T = jnp.sum(curvature * jnp.sum(products**2, axis=1))
+    lam, R, R_star = risk.strength, regularizer(W), regularizer(W_star)
     largest = jnp.max(risk.S**2) * jnp.max(jnp.sum(risk.x**2, axis=1)) ** 2
     curved = lam * regularizer_curvature(W, W_star)
     star, gradient = risk.data_term(W_star), risk.gradient(W)

@@ -71,21 +71,14 @@ def rademacher_quadratic_supremum(
     = \frac{B^2}{2\sqrt m} \Big(\sum_r e_r^2\Big)^{1/2}, \qquad e_r = [\lambda_{\max}(a_r M_r)]_+,
     \qquad M_r = \frac1n \sum_i \varepsilon_i \sigma''(w_{0,r}^\top x_i)\, x_i x_i^\top$$
 
-    attained at $w_r = \sqrt{t_r}\, v_r$ with $v_r$ the top eigenvector of $a_r M_r$ and
-    $t_r = B^2 e_r/\|e\|$. Exact; one eigendecomposition of each distinct $M_r$.
+    with B the `norm`, attained at $w_r = \sqrt{t_r}\, v_r$ with $v_r$ the top eigenvector of
+    $a_r M_r$ and $t_r = B^2 e_r/\|e\|$. Exact; one eigendecomposition of each distinct $M_r$.
+
+    The signs may be any finite numbers, labels for instance. The maximiser is in float64; with x64
+    off JAX would round it in the next operation: work under `with jax.enable_x64(True)`, or on
+    `np.asarray(result.dW)`.
 
     Source: BL-17 and BL-18, derived beside arXiv:1910.01619 Lemma 5.
-
-    Args:
-        params0: the start of the network; twin neurons are computed once.
-        x: inputs.
-        signs: $\varepsilon$, one per sample; any finite numbers, labels for instance.
-        norm: $B$, the radius of the ball in the 2,4 norm.
-        activation: $\sigma$, of the network.
-
-    Returns:
-        The value, and the maximiser in float64. With x64 off JAX would round it in the next
-        operation: work under `with jax.enable_x64(True)`, or on `np.asarray(result.dW)`.
 
     Example:
         >>> params = TwoLayerParams(W=jnp.eye(2), a=jnp.ones(2))

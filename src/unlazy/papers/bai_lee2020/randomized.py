@@ -65,20 +65,10 @@ def randomized_landscape(
     \sigma'(u_r^\top x_i)^2 (w^*_r{}^\top x_i)^2 + \frac{\ell'}{\sqrt m} \sum_r a_r
     \sigma''(u_r^\top x_i) (w^*_r{}^\top x_i)^2 \Big], \qquad u_r = w_{0,r} + s_r w_r,$$
 
-    and the mean over $s$ is taken by antithetic pairs $(s, -s)$, in float64.
+    and the mean over $s$ is taken by antithetic `pairs` $(s, -s)$, drawn by the key, in float64;
+    pairs=None enumerates all signs of up to 20 neurons.
 
     Source: BL-32, arXiv:1910.01619 Theorem 2.
-
-    Args:
-        net: the network.
-        params: its initialisation.
-        W: the movement at which the landscape is evaluated.
-        W_star: the comparator.
-        x: inputs.
-        y: labels.
-        loss: a name for `losses.pointwise`, or a loss.
-        pairs: number of antithetic draws; None enumerates all signs, for up to 20 neurons.
-        key: for the draws.
     """
     check_inputs(x)
     check_labels(y, len(x), single=True)

@@ -102,10 +102,6 @@ def relu_readout(
         x: where to interpolate, for "least-squares" only.
         ridge: $\rho$, for "least-squares" only.
 
-    Raises:
-        ValueError: odd powers from 3 on, which ReLU features do not see; shapes do not fit; `x` is
-            missing where it is needed, or given where it is not.
-
     Example:
         >>> readout = relu_readout(np.eye(3), 1.0, np.array([1.0, 0.0, 0.0]), 1)
         >>> print(readout.a, readout.energy)  # 2 w . beta

@@ -64,11 +64,7 @@ class PowerSeries(eqx.Module):
 
     @entry
     def taylor(self, order: int) -> Float64[np.ndarray, " {order}+1"]:
-        r"""The coefficients of degree 0 to `order`, as numbers.
-
-        Raises:
-            ValueError: the series was given by logarithms alone, without signs.
-        """
+        """The coefficients of degree 0 to `order`, as numbers."""
         check_count(order, "order", least=0, most=10**6)
         if self.logs is not None:
             raise ValueError(
@@ -84,11 +80,7 @@ class PowerSeries(eqx.Module):
 
     @entry
     def tail_degree(self, tolerance: float, *, radius: float = 1.0) -> int:
-        """The least degree beyond which the terms at `radius` sum to at most `tolerance`.
-
-        Raises:
-            ValueError: the series does not converge at `radius`.
-        """
+        """The least degree beyond which the terms at `radius` sum to at most `tolerance`."""
         if self.degree is not None:
             return self.degree
         self.check_converges(radius)
@@ -157,17 +149,11 @@ def taylor_series(
 
     $$\phi(z) = \sum_{i \ge 0} c_i\, (s z)^i$$
 
-    Names: identity, quadratic ($z^2/2$), exp, sin, cos, tanh, sigmoid, erf, softplus, gelu.
+    with s the `scale`. Names are identity, quadratic ($z^2/2$), exp, sin, cos, tanh, sigmoid, erf,
+    softplus and gelu; coefficients, of the lowest degree first, make a polynomial. An infinite
+    series that has no name is made by `log_series`.
 
     Source: LG-5 and LG-25, arXiv:1811.04918; RN-13, arXiv:1905.10337.
-
-    Args:
-        function: a name; or a polynomial's coefficients, lowest degree first. For an infinite
-            series that has no name see `log_series`.
-        scale: s, any number but zero.
-
-    Raises:
-        TypeError: `function` is a function: its coefficients are not known.
 
     Example:
         >>> print(taylor_series("sin", scale=2).taylor(5))
@@ -210,14 +196,11 @@ def log_series(
 
     $$\phi(z) = \sum_{i \ge 0} \pm e^{\ell_i} (s z)^i$$
 
-    Complexities need no signs; without them the series cannot be evaluated.
+    `log_coefficients` maps an array of degrees i to $\ell_i = \log|c_i|$, -inf for a zero; s is the
+    `scale`, and `radius` the radius of convergence before scaling. Complexities need no signs;
+    without them the series cannot be evaluated.
 
     Source: LG-5, arXiv:1811.04918.
-
-    Args:
-        log_coefficients: from an array of degrees i to $\ell_i = \log|c_i|$, -inf for a zero.
-        scale: s, any number but zero.
-        radius: of convergence, before scaling.
 
     Example:
         >>> series = log_series(lambda i: -gammaln(i + 1.0))

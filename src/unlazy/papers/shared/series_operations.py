@@ -85,16 +85,12 @@ def chebyshev_series(
 
     $$\phi(z) \approx \sum_{k \le D} t_k T_k(z/R) = \sum_{i \le D} c_i z^i, \qquad |z| \le R$$
 
-    interpolated at the Chebyshev nodes. The function $\tanh(8z)$ has a Taylor series up to
-    $\pi/16$ only; its complexity on [-1, 1] is that of this polynomial.
+    interpolated at the Chebyshev nodes, with D the `degree` and R the `radius`. The function
+    $\tanh(8z)$ has a Taylor series up to $\pi/16$ only; its complexity on [-1, 1] is that of this
+    polynomial. The powers of z grow like $(1 + \sqrt 2)^D$, and cancel: beyond a degree of 40 the
+    `series` is for complexities only; to evaluate, call the result itself.
 
     Source: LG-25, arXiv:1811.04918.
-
-    Args:
-        function: of a NumPy array.
-        degree: D. The powers of z grow like $(1 + \sqrt 2)^D$, and cancel: beyond a degree of 40
-            the `series` is for complexities only, and to evaluate use the result itself.
-        radius: R.
 
     Example:
         >>> fit = chebyshev_series(lambda z: np.tanh(8 * z), 41)

@@ -34,10 +34,6 @@ def sign_pattern(
 
     Source: LG-7 and LG-8, arXiv:1811.04918 sections 6 and B; RN-26, arXiv:1905.10337.
 
-    Raises:
-        TypeError: another network, such as `TwoLayer`.
-        ValueError: the activation is not ReLU.
-
     Example:
         >>> import jax.numpy as jnp
         >>> net = BiasedTwoLayer(inputs=1, width=2)

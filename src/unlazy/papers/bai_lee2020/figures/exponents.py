@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.experiments import CellResult
+from unlazy.experiments import CellResult, Claim
+
+TOLERANCE = 0.06  # of an exponent; neighbouring orders of the figures differ by at least 1/8
 
 
 class Exponent(NamedTuple):
@@ -22,9 +24,9 @@ class Exponent(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One quantity against the width, for each seed."""
+    """One quantity against the width or another size, for each seed."""
 
-    widths: Float[np.ndarray, " k"]
+    sizes: Float[np.ndarray, " k"]
     seeds: Float[np.ndarray, "s k"]
 
     @property
@@ -42,7 +44,7 @@ class Curve(NamedTuple):
 
     @property
     def exponent(self) -> Exponent:
-        return fitted_exponent(self.widths, self.rms)
+        return fitted_exponent(self.sizes, self.rms)
 
 
 def rms(values: Float[Array, "..."]) -> Float[Array, ""]:
@@ -72,3 +74,9 @@ def fitted_exponent(widths: Float[np.ndarray, " k"], values: Float[np.ndarray, "
     slope = float(t @ v / (t @ t))
     resid = v - v.mean() - slope * t
     return Exponent(slope, math.sqrt(resid @ resid / (len(t) - 2) / (t @ t)))
+
+
+def exponent_claim(name: str, text: str, fit: Exponent, theory: float, note: str) -> Claim:
+    """The claim that an exponent is the theory's, within the tolerance."""
+    within = (theory - TOLERANCE, theory + TOLERANCE)
+    return Claim(name, text, fit.value, "in", within, note=f"standard error {fit.error:.3f}{note}")

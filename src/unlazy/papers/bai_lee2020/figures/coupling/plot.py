@@ -43,13 +43,13 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
 def _plot_parts(ax: "matplotlib.axes.Axes", parts: list[CellResult]) -> None:
     ends: list[tuple[float, str, str]] = []
     for name, label, color, line, marker in _PARTS:
-        sizes = curve(parts, name)
-        ax.plot(sizes.widths, sizes.rms, color=color, ls=line, marker=marker)
-        low, high = sizes.seeds.min(axis=0), sizes.seeds.max(axis=0)
-        ax.fill_between(sizes.widths, low, high, color=color, alpha=0.15, lw=0)
-        fit = sizes.exponent
+        values = curve(parts, name)
+        ax.plot(values.sizes, values.rms, color=color, ls=line, marker=marker)
+        low, high = values.seeds.min(axis=0), values.seeds.max(axis=0)
+        ax.fill_between(values.sizes, low, high, color=color, alpha=0.15, lw=0)
+        fit = values.exponent
         text = f"{label}: ${fit.value:+.3f} \\pm {fit.error:.3f}$"
-        ends.append((float(sizes.rms[-1]), text, color))
+        ends.append((float(values.rms[-1]), text, color))
     for line, text in ((_PLAIN, "no signs"), (_SIGNS, "random signs"), ((0, (1, 1)), "their mean")):
         ax.plot([], [], color="gray", ls=line, label=text)
     ax.set(xlabel="width m", ylabel="rms over inputs and signs", yscale="log")
@@ -82,13 +82,13 @@ def _plot_risks(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None:
 def _plot_outputs(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None:
     gap, f_Q = curve(trained, "gap_test"), curve(trained, "f_Q_test")
     fit = ""
-    if len(gap.widths) > 2:
+    if len(gap.sizes) > 2:
         fit = f": exponent ${gap.exponent.value:+.3f} \\pm {gap.exponent.error:.3f}$"
     _with_bars(ax, trained, "f_Q_test", r"$f^Q$", COLORS[2], "s")
     _with_bars(ax, trained, "gap_test", r"$f - f^Q$" + fit, COLORS[0], "o")
-    center, level = np.exp(np.mean(np.log([gap.widths, gap.rms]), axis=1))
-    theory = level * (gap.widths / center) ** -0.25
-    ax.plot(gap.widths, theory, color="black", lw=1.0, ls=":", zorder=3, label=r"$m^{-1/4}$")
+    center, level = np.exp(np.mean(np.log([gap.sizes, gap.rms]), axis=1))
+    theory = level * (gap.sizes / center) ** -0.25
+    ax.plot(gap.sizes, theory, color="black", lw=1.0, ls=":", zorder=3, label=r"$m^{-1/4}$")
     ax.set(xlabel="width m", ylabel="rms on new inputs", yscale="log")
     ax.set_xscale("log", base=2)
     ticks = [0.125, 0.25, 0.5, 1, 2]
@@ -101,5 +101,5 @@ def _plot_outputs(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None
 def _with_bars(ax, trained, name: str, label: str, color: str, marker: str, shift: float = 1.0):
     values = curve(trained, name)
     style = {"color": color, "marker": marker, "ls": "-", "capsize": 2}
-    places = values.widths * shift  # apart, where bars would lie on each other
+    places = values.sizes * shift  # apart, where bars would lie on each other
     ax.errorbar(places, values.mean, yerr=values.spread, label=label, **style)

@@ -4,10 +4,8 @@
 from collections.abc import Iterator
 
 from unlazy.experiments import CellResult, Claim, Results
-from unlazy.papers.bai_lee2020.figures.exponents import curve
+from unlazy.papers.bai_lee2020.figures.exponents import curve, exponent_claim
 from unlazy.papers.bai_lee2020.figures.extraction.config import Config, Extraction
-
-TOLERANCE = 0.06  # of an exponent; neighbouring orders differ by at least 1/8
 
 # BL-43, m = 2^6 to 2^16, 8 seeds: the terms 1 to k + 1.
 _RECORDED = {
@@ -51,26 +49,14 @@ def claims(config: Config, results: Results) -> list[Claim]:
 def _sampled(k: int, seeds: list[CellResult]) -> Iterator[Claim]:
     for j, record in enumerate(_RECORDED[k], start=1):
         fit, expected = curve(seeds, f"f{j}").exponent, theory(k, j)
-        yield Claim(
-            f"BL-43/k{k}-f{j}",
-            f"Sampled multipliers of order {k}: f^({j}) scales like m^({expected:.3g}): exponent",
-            fit.value,
-            "in",
-            (expected - TOLERANCE, expected + TOLERANCE),
-            note=f"standard error {fit.error:.3f}; recorded: {record}",
-        )
+        text = f"Sampled multipliers of order {k}: f^({j}) scales like m^({expected:.3g}): exponent"
+        yield exponent_claim(f"BL-43/k{k}-f{j}", text, fit, expected, f"; recorded: {record}")
 
 
 def _asymmetric(seeds: list[CellResult]) -> Claim:
+    text = "Asymmetric nodes (0, 1, 3) of order 2 leave f^(3) at m^(-1/4), not m^(-3/4): exponent"
     fit = curve(seeds, "f3").exponent
-    return Claim(
-        "BL-43/asymmetric",
-        "Asymmetric nodes (0, 1, 3) of order 2 leave f^(3) at m^(-1/4), not m^(-3/4): exponent",
-        fit.value,
-        "in",
-        (-0.25 - TOLERANCE, -0.25 + TOLERANCE),
-        note=f"standard error {fit.error:.3f}; recorded: -.243",
-    )
+    return exponent_claim("BL-43/asymmetric", text, fit, -0.25, "; recorded: -.243")
 
 
 def _domination(config: Config, k: int, seeds: list[CellResult]) -> Claim:
@@ -91,14 +77,8 @@ def _domination(config: Config, k: int, seeds: list[CellResult]) -> Claim:
 def _block(config: Config, k: int, seeds: list[CellResult]) -> Iterator[Claim]:
     rest, whole = curve(seeds, "rest"), curve(seeds, "f")
     record, recorded_rest, recorded_whole = _RECORDED_BLOCK[k]
-    yield Claim(
-        f"BL-44/k{k}-rest",
-        f"All multiples of order {k} at once: f - f^({k}) falls like m^(-1/{k}): exponent",
-        rest.exponent.value,
-        "in",
-        (-1 / k - TOLERANCE, -1 / k + TOLERANCE),
-        note=f"standard error {rest.exponent.error:.3f}; recorded: {record}",
-    )
+    text = f"All multiples of order {k} at once: f - f^({k}) falls like m^(-1/{k}): exponent"
+    yield exponent_claim(f"BL-44/k{k}-rest", text, rest.exponent, -1 / k, f"; recorded: {record}")
     yield Claim(
         f"BL-44/k{k}-lower",
         f"The terms below f^({k}) vanish identically: largest value of one",

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.core.drawing import COLORS
-from unlazy.experiments import CellResult, Results
+from unlazy.experiments import Results
 from unlazy.papers.bai_lee2020.figures.exponents import Curve, curve
 from unlazy.papers.bai_lee2020.figures.extraction.claims import of, theory
 from unlazy.papers.bai_lee2020.figures.extraction.config import Config
 
 if TYPE_CHECKING:
-    import matplotlib.axes
     import matplotlib.figure
 
 _LOWER = (COLORS[0], COLORS[5], COLORS[3])  # the terms below the k-th, in turn
 _OWN, _NEXT = COLORS[6], COLORS[1]
-_MARKERS = "ov^Ds"
+_MARKERS, _DASHED = "ov^Ds", (0, (5, 1.5))
 
 
 def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
@@ -25,9 +24,16 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
 
     fig = Figure(figsize=(2.8 * len(config.orders), 6.6))
     axes = fig.subplots(2, len(config.orders), sharex=True, sharey="row", squeeze=False)
-    for column, k in enumerate(config.orders):
-        _plot_sampled(axes[0, column], k, of(results, config.sampled(k)))
-        _plot_block(axes[1, column], k, of(results, config.block(k)))
+    for column, k in zip(axes.T, config.orders, strict=True):
+        column[0].set_title(f"k = {k}")
+        for j in range(1, k + 2):
+            color = _OWN if j == k else _NEXT if j == k + 1 else _LOWER[j - 1]
+            values = curve(of(results, config.sampled(k)), f"f{j}")
+            line = "-" if j == k else _DASHED
+            _draw(column[0], values, rf"$f^{{({j})}}$", theory(k, j), color, line, _MARKERS[j - 1])
+        own, rest = (curve(of(results, config.block(k)), name) for name in (f"f{k}", "rest"))
+        _draw(column[1], own, rf"$f^{{({k})}}$", 0.0, _OWN, "-", _MARKERS[k - 1])
+        _draw(column[1], rest, rf"$f - f^{{({k})}}$", -1 / k, _NEXT, _DASHED, _MARKERS[k])
     asymmetric = curve(of(results, config.asymmetric()), "f3")
     _draw(axes[0, 0], asymmetric, r"$f^{(3)}_{0,1,3}$", -0.25, COLORS[4], (0, (1, 1)), "x")
     for ax in axes.flat:
@@ -47,27 +53,12 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_sampled(ax: "matplotlib.axes.Axes", k: int, seeds: list[CellResult]) -> None:
-    for j in range(1, k + 2):
-        color = _OWN if j == k else _NEXT if j == k + 1 else _LOWER[j - 1]
-        sizes = curve(seeds, f"f{j}")
-        line: Any = "-" if j == k else (0, (5, 1.5))
-        _draw(ax, sizes, rf"$f^{{({j})}}$", theory(k, j), color, line, _MARKERS[j - 1])
-    ax.set_title(f"k = {k}")
-
-
-def _plot_block(ax: "matplotlib.axes.Axes", k: int, seeds: list[CellResult]) -> None:
-    _draw(ax, curve(seeds, f"f{k}"), rf"$f^{{({k})}}$", 0.0, _OWN, "-", _MARKERS[k - 1])
-    label = rf"$f - f^{{({k})}}$"
-    _draw(ax, curve(seeds, "rest"), label, -1 / k, _NEXT, (0, (5, 1.5)), _MARKERS[k])
-
-
-def _draw(ax, sizes: Curve, label: str, slope: float, color: str, line: Any, marker: str):
+def _draw(ax, values: Curve, label: str, slope: float, color: str, line: Any, marker: str):
     """Draw the sizes with their band and exponent, and a thin line of the theory's slope."""
-    fit = sizes.exponent
+    fit = values.exponent
     text = f"{label}: ${fit.value:+.3f} \\pm {fit.error:.3f}$ ({slope:+.3g})".replace("(+0)", "(0)")
-    ax.plot(sizes.widths, sizes.rms, color=color, ls=line, marker=marker, label=text)
-    low, high = sizes.seeds.min(axis=0), sizes.seeds.max(axis=0)
-    ax.fill_between(sizes.widths, low, high, color=color, alpha=0.15, lw=0)
-    center, level = np.exp(np.mean(np.log([sizes.widths, sizes.rms]), axis=1))
-    ax.plot(sizes.widths, level * (sizes.widths / center) ** slope, color="gray", lw=0.7, ls="-")
+    ax.plot(values.sizes, values.rms, color=color, ls=line, marker=marker, label=text)
+    low, high = values.seeds.min(axis=0), values.seeds.max(axis=0)
+    ax.fill_between(values.sizes, low, high, color=color, alpha=0.15, lw=0)
+    center, level = np.exp(np.mean(np.log([values.sizes, values.rms]), axis=1))
+    ax.plot(values.sizes, level * (values.sizes / center) ** slope, color="gray", lw=0.7, ls="-")

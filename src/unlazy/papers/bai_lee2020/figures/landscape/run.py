@@ -34,13 +34,12 @@ class Problem(NamedTuple):
     risk: QuadraticRisk
 
 
+@reproducible(x64=True)  # whatever the user has set: values are compared to 5 decimals
 def run(config: Descents, *, seed: int, progress: Progress) -> CellResult:
-    # In float64 whatever the user has set: values are compared to 5 decimals.
-    with reproducible(x64=True):
-        key_problem, key_runs = jr.split(jr.fold_in(jr.key(5), seed))
-        problem = problem_of(config, key=key_problem)
-        rows, curves = _descents(config, problem, progress, key=key_runs)
-        arrays = {**_start(config, problem), **_by_hand(problem, rows[0], curves.pop("end"))}
+    key_problem, key_runs = jr.split(jr.fold_in(jr.key(5), seed))
+    problem = problem_of(config, key=key_problem)
+    rows, curves = _descents(config, problem, progress, key=key_runs)
+    arrays = {**_start(config, problem), **_by_hand(problem, rows[0], curves.pop("end"))}
     return CellResult(table(rows), {name: np.asarray(a) for name, a in (curves | arrays).items()})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results
-from unlazy.papers.bai_lee2020.figures.exponents import Exponent, fitted_exponent
+from unlazy.papers.bai_lee2020.figures.exponents import Curve, Exponent, fitted_exponent
 from unlazy.papers.bai_lee2020.figures.sample_complexity.config import UNTUNED, Config, Task
 
 LEVEL = 0.1  # the test error whose price in samples is counted
@@ -51,28 +51,12 @@ SHOWN = {
 }
 
 
-class Scores(NamedTuple):
-    """Test scores of one method, one row per seed."""
-
-    ns: Float[np.ndarray, " k"]
-    seeds: Float[np.ndarray, "s k"]
-
-    @property
-    def mean(self) -> Float[np.ndarray, " k"]:
-        return self.seeds.mean(axis=0)
-
-    @property
-    def spread(self) -> Float[np.ndarray, " k"]:
-        """The standard deviation over the seeds."""
-        return self.seeds.std(axis=0, ddof=1)
-
-
-def scores(results: Results, task: Task, method: str) -> Scores:
-    """The scores of one method on one task."""
+def scores(results: Results, task: Task, method: str) -> Curve:
+    """The test scores of one method on one task, against the number of samples."""
     tables = [result.table for cell, result in results.items() if cell.config == task]
     chosen = [table["method"] == method for table in tables]
     rows = [table["score"][own] for table, own in zip(tables, chosen, strict=True)]
-    return Scores(tables[0]["n"][chosen[0]].astype(float), np.stack(rows))
+    return Curve(tables[0]["n"][chosen[0]].astype(float), np.stack(rows))
 
 
 class Price(NamedTuple):
@@ -90,10 +74,10 @@ class Price(NamedTuple):
 def price(config: Config, results: Results, method: str) -> Price:
     tasks = config.scans()
     found = [scores(results, task, method) for task in tasks]
-    each = [[samples_to(LEVEL, s.ns, row) for row in s.seeds] for s in found]
+    each = [[samples_to(LEVEL, s.sizes, row) for row in s.seeds] for s in found]
     return Price(
         dimensions=np.array([float(task.inputs) for task in tasks]),
-        samples=np.array([samples_to(LEVEL, s.ns, s.mean) for s in found]),
+        samples=np.array([samples_to(LEVEL, s.sizes, s.mean) for s in found]),
         seeds=np.array(each).T,
     )
 
@@ -149,7 +133,7 @@ def _order(results: Results, task: Task) -> Iterator[Claim]:
         0.0,
         note=", ".join(
             f"n = {n:.0f}: {a:.3f} for {b:.3f}"
-            for n, a, b in zip(f_Q.ns, signed.mean, f_Q.mean, strict=True)
+            for n, a, b in zip(f_Q.sizes, signed.mean, f_Q.mean, strict=True)
         ),
     )
 
@@ -158,7 +142,7 @@ def _recorded(results: Results, task: Task) -> Iterator[Claim]:
     name, table = _name(task), _RECORDED.get((task.target, task.inputs, task.width), {})
     for method, expected in table.items():
         found = scores(results, task, method)
-        record = np.array([expected[int(n)] for n in found.ns])
+        record = np.array([expected[int(n)] for n in found.sizes])
         seeds = 1 / len(found.seeds) + 1 / _RECORDED_SEEDS[task.target]
         errors = np.maximum(found.spread, _LEAST_SPREAD) * math.sqrt(seeds)
         yield Claim(
@@ -170,7 +154,7 @@ def _recorded(results: Results, task: Task) -> Iterator[Claim]:
             TOLERANCE,
             note=", ".join(
                 f"n = {n:.0f}: {m:.3f} +- {s:.3f} for {e:.3f}"
-                for n, m, s, e in zip(found.ns, found.mean, found.spread, record, strict=True)
+                for n, m, s, e in zip(found.sizes, found.mean, found.spread, record, strict=True)
             ),
         )
 

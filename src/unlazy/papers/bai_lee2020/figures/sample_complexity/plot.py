@@ -53,9 +53,9 @@ def _plot_task(ax: "matplotlib.axes.Axes", results: Results, task: Task, seeds: 
     for method, label, color, line, marker in _METHODS:
         found = scores(results, task, method)
         width = 1.0 if line == _THIN else 1.5
-        ax.plot(found.ns, found.mean, color=color, ls=line, marker=marker, lw=width, label=label)
+        ax.plot(found.sizes, found.mean, color=color, ls=line, marker=marker, lw=width, label=label)
         low, high = found.mean - found.spread, found.mean + found.spread
-        ax.fill_between(found.ns, low, high, color=color, alpha=0.12 if marker else 0, lw=0)
+        ax.fill_between(found.sizes, low, high, color=color, alpha=0.12 if marker else 0, lw=0)
     ax.set_xscale("log")
     ax.set_xticks(task.ns, [str(n) for n in task.ns])
     ax.minorticks_off()

@@ -60,11 +60,15 @@ class Row(NamedTuple):
     choice: float  # of the penalty or ridge
 
 
+@reproducible(x64=True)  # whatever the user has set: the same cell, the same numbers
 def run(config: Task, *, seed: int, progress: Progress) -> CellResult:
-    # In float64 whatever the user has set: the same cell, the same numbers.
-    with reproducible(x64=True):
-        drawn = draw(config, seed=seed)
-        rows = list(_rows(config, drawn, progress))
+    drawn = draw(config, seed=seed)
+    of_kernels = [method for method in config.methods if "/" in method]
+    rows = list(_quadratic_rows(config, drawn))
+    progress(1, 1 + len(of_kernels))
+    for done, method in enumerate(of_kernels, start=2):
+        rows += _kernel_rows(config, drawn, method)
+        progress(done, 1 + len(of_kernels))
     return CellResult({name: np.array([getattr(r, name) for r in rows]) for name in Row._fields})
 
 
@@ -101,15 +105,6 @@ def draw(task: Task, *, seed: int) -> Drawn:
         start=start_of(m, d, jr.normal(key_start, (m, d))),
         signs=escape.random_signs(m, key=key_signs),
     )
-
-
-def _rows(task: Task, drawn: Drawn, progress: Progress) -> Iterator[Row]:
-    of_kernels = [method for method in task.methods if "/" in method]
-    yield from _quadratic_rows(task, drawn)
-    progress(1, 1 + len(of_kernels))
-    for done, method in enumerate(of_kernels, start=2):
-        yield from _kernel_rows(task, drawn, method)
-        progress(done, 1 + len(of_kernels))
 
 
 def score(task: Task, outputs: Float[Array, "*k t"], y: Float[Array, " t"]) -> np.ndarray:
