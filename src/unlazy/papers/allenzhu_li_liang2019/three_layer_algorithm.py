@@ -153,8 +153,9 @@ def three_layer_sgd(
     losses, best, chosen = _select(objective, settings, trained, candidates, key_select)
     if trained.outcome == "diverged":
         _tell(len(trained.objective), losses)
+    options = net.outputs, net.activation, net.init_kind, net.init_scale
     return ThreeLayerRun(
-        net=_rescaled(net, trained.lam),
+        net=ThreeLayer(net.inputs, net.widths, *options, net.multiplier * trained.lam),
         params=chosen,
         delta=trained.delta,
         multiplier=trained.lam,
@@ -266,8 +267,3 @@ def _candidate_losses(
         return objective.data_loss(weights, settings.data, lam)
 
     return jax.lax.map(one, keys)  # one at a time: a draw is as large as the network
-
-
-def _rescaled(net: ThreeLayer, lam: float) -> ThreeLayer:
-    options = net.outputs, net.activation, net.init_kind, net.init_scale
-    return ThreeLayer(net.inputs, net.widths, *options, net.multiplier * lam)

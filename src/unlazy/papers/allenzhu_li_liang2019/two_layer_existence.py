@@ -22,6 +22,7 @@ from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     indicator_function,
 )
 from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.smooth_functions import Outputs
 from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares
 
 _ENTRIES = 2**24  # entries of the masks held at a time
@@ -112,7 +113,7 @@ def two_layer_weights(
     return TwoLayerWeights(*sizes, energies, bias, outputs, worst, rms)
 
 
-def errors(outputs: np.ndarray, target: np.ndarray | None) -> tuple[float, float]:
+def errors(outputs: np.ndarray, target: Outputs | None) -> tuple[float, float]:
     """The largest and the root mean square difference; nan without a target."""
     if target is None:
         return math.nan, math.nan

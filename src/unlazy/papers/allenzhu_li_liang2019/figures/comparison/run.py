@@ -12,9 +12,9 @@ from unlazy.papers.allenzhu_li_liang2019.figures.learners import (
     linear_models,
     network_learner,
 )
-from unlazy.papers.shared.grids.learner import Learner, kernel_learner, tuned
+from unlazy.papers.shared.grids.learner import kernel_learner, tuned
 from unlazy.papers.shared.grids.ridge import as_lanes, ridge_table
-from unlazy.papers.shared.grids.tuning import Table, merge
+from unlazy.papers.shared.grids.tuning import merge
 from unlazy.papers.shared.settings import reproducible
 
 RIDGES = 10 ** np.linspace(-10, 1, 45)  # in units of the mean eigenvalue
@@ -27,24 +27,18 @@ def run(config: Point, *, seed: int, progress: Progress) -> CellResult:
             samples.draw(config.target, config.size.n, config.n_validation, config.n_test, seed=s)
             for s in seeds
         ]
-        if config.method in KERNELS:
-            models = linear_models(config.method, config.size.width, splits, seeds)
-            trained = _trained(config, kernel_learner(models, splits), seeds, progress)
-            table = merge([trained, as_lanes(ridge_table(models, splits, seeds, RIDGES), "ridge")])
-        else:
-            learner = network_learner(config.method, config.size.width, splits, seeds)
-            table = _trained(config, learner, seeds, progress)
+        learned = (config.method, config.size.width, splits, seeds)
+        models = linear_models(*learned) if config.method in KERNELS else None
+        table = tuned(
+            kernel_learner(models, splits) if models else network_learner(*learned),
+            config.grid,
+            seeds=seeds,
+            epochs=config.size.epochs,
+            batch_size=config.batch_size,
+            progress=progress,
+            key=jax.random.key(50),
+        )
+        if models:
+            table = merge([table, as_lanes(ridge_table(models, splits, seeds, RIDGES), "ridge")])
     energy = [float(np.mean(np.asarray(split.test.y, np.float64) ** 2)) for split in splits]
     return CellResult(table, {"energy": np.array(energy)})
-
-
-def _trained(config: Point, learner: Learner, seeds: tuple[int, ...], progress: Progress) -> Table:
-    return tuned(
-        learner,
-        config.grid,
-        seeds=seeds,
-        epochs=config.size.epochs,
-        batch_size=config.batch_size,
-        progress=progress,
-        key=jax.random.key(50),
-    )
