@@ -2,8 +2,8 @@
 """Random draws that are the same numbers whether or not JAX's x64 flag is on.
 
 `jax.random` takes 64 random bits per number where the default dtype is float64 and 32 where it is
-float32, so that the same key gives two unlike samples. Here 32 bits are drawn always, except in
-figures whose stored results were drawn in float64.
+float32, so that the same key gives two different samples. These functions always draw 32 bits,
+except in figures whose stored results were drawn in float64.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ _BY_DEFAULT_DTYPE = contextvars.ContextVar("by_default_dtype", default=False)
 
 @contextlib.contextmanager
 def bits_of_the_default_dtype() -> Iterator[None]:
-    """Inside, draws are those of `jax.random`: under x64, from 64 bits per number.
+    """Draw as `jax.random` does inside of the scope: under x64, from 64 bits per number.
 
-    For figures alone, which draw outside of compiled functions or in ones of their own: a program
+    This is for figures alone, which draw outside of compiled functions or in their own. A program
     that was compiled outside of this scope keeps its draws.
     """
     token = _BY_DEFAULT_DTYPE.set(True)
@@ -40,6 +40,7 @@ def draw_normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."
     """Standard Gaussians in the default dtype of JAX, drawn in float32.
 
     Example:
+        >>> from unlazy.core.float64 import float64
         >>> with float64():
         ...     double = draw_normal(jr.key(0), (3,))
         >>> bool((double.astype(jnp.float32) == draw_normal(jr.key(0), (3,))).all())
@@ -57,6 +58,6 @@ def draw_signs(
         >>> print(draw_signs(jr.key(0), (4,)).shape)
         (4,)
     """
-    # As jax.random does it, but for the dtype of the probability, which decides on the bits.
+    # As jax.random does it, except for the dtype of the probability, which determines the bits.
     positive = jr.bernoulli(key, jnp.asarray(0.5, _drawn_in()), shape)
     return (2 * positive.astype(jnp.int8) - 1).astype(dtype)
