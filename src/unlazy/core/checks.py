@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of arguments at the public entries: one clear error each, naming the argument.
+"""Checks of arguments at the public entries; each raises one clear error that names the argument.
 
 Shapes and Python values are always checked. Array values are checked when they are known, that is
-outside of `jax.jit` and the other transformations; there, nothing can be raised.
+outside of `jax.jit` and the other transformations, inside of which nothing can be raised.
 """
 
 import contextlib
@@ -22,12 +22,10 @@ from unlazy.core.float64 import float64
 
 
 def as_array(value: Any, name: str = "x") -> Array | np.ndarray:
-    """An array as it is, so that a float64 one keeps its digits; lists and integers as float64.
+    """Return an array unchanged, so that float64 keeps its digits; lists and integers as float64.
 
-    Integers beyond 2^53 are rounded to the nearest float64, as decimal fractions are.
-
-    Raises:
-        ValueError: `value` is no array of real numbers, see `check_real`.
+    Integers beyond 2^53 are rounded to the nearest float64, as decimal fractions are. Raises as
+    `check_real` does.
     """
     check_real(value, name)
     if not isinstance(value, Array):
@@ -40,9 +38,9 @@ def as_array(value: Any, name: str = "x") -> Array | np.ndarray:
 def check_real(value: Any, name: str) -> None:
     """Raise unless `value` is a plain array of real numbers of a kind that JAX computes with.
 
-    NumPy would cast the others without a word: a complex number loses its imaginary part, a masked
-    array its mask, text and dates become numbers. Numbers in the byte order of another machine are
-    refused too: JAX takes none, and a check can not hand back a converted array.
+    NumPy would silently cast the others: a complex number loses its imaginary part, a masked array
+    its mask, and text and dates become numbers. Numbers in another machine's byte order are refused
+    too: JAX takes none, and a check cannot hand back a converted array.
     """
     if isinstance(value, np.ma.MaskedArray):
         raise ValueError(
@@ -53,7 +51,7 @@ def check_real(value: Any, name: str) -> None:
     is_real = any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
     if not is_real or dtype.kind == "m":  # to NumPy a span of time is an integer
         if np.ndim(value) == 0:
-            raise ValueError(f"`{name}` must be a real number, got {name}={_in_short(value)}.")
+            raise ValueError(f"`{name}` must be a real number, got {name}={short(value)}.")
         raise ValueError(
             f"`{name}` must be an array of real numbers, got {name}.dtype={dtype}. "
             f"Pass {name}.astype('float64') if its entries are numbers."
@@ -75,18 +73,19 @@ def _dtype_of(value: Any, name: str) -> Any:
         return jnp.asarray(value).dtype
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"`{name}` must be an array of real numbers, got {name}={_in_short(value)}. "
+            f"`{name}` must be an array of real numbers, got {name}={short(value)}. "
             "Rows must all be of one length."
         ) from error
 
 
-def _in_short(value: Any, most: int = 80) -> str:
+def short(value: Any, most: int = 80) -> str:
+    """The value on one line, cut after `most` characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def is_known(value: Any) -> bool:
-    """Whether the entries of an array can be looked at: not under a transformation."""
+    """Whether the entries of an array can be read, as they cannot under a transformation."""
     return not isinstance(value, Tracer)
 
 
@@ -164,7 +163,7 @@ def _all_finite(array: Array) -> Array:
 
 
 def _is_finite_on_host(array: ArrayLike) -> bool:
-    """Whether this is a plain array of NumPy with a finite sum: that takes no device, no copy."""
+    """Whether this is a plain NumPy array with a finite sum, which takes no device and no copy."""
     if type(array) is not np.ndarray or array.dtype.kind not in "biuf":
         return False
     with np.errstate(over="ignore", invalid="ignore"):
@@ -176,10 +175,8 @@ def check_finite(array: ArrayLike, name: str) -> None:
     check_real(array, name)
     if not is_known(array) or _is_finite_on_host(array):
         return
-    with (
-        jax.ensure_compile_time_eval(),
-        float64(),
-    ):  # else a float64 value beyond float32's range would count as inf
+    # In float64, or else a value beyond float32's range would count as inf.
+    with jax.ensure_compile_time_eval(), float64():
         if bool(_all_finite(jnp.asarray(array))):  # one number, not an array, leaves the device
             return
         finite = np.asarray(jnp.isfinite(jnp.asarray(array)))
@@ -195,8 +192,7 @@ Number = int | float | np.number
 
 def as_number(value: Any, name: str, *, least: int | float = -math.inf) -> float:
     """The number as a float; raise unless it is finite and at least `least`."""
-    is_number = isinstance(value, Number | np.ndarray | Array) and not isinstance(value, bool)
-    if not (is_number and np.ndim(value) == 0 and np.isfinite(value) and value >= least):
+    if not (_is_finite_number(value) and value >= least):
         expected = "a finite number" if least == -math.inf else f"a number >= {least:g}"
         raise ValueError(f"`{name}` must be {expected}, got {name}={value!r}.")
     return float(value)
@@ -204,20 +200,23 @@ def as_number(value: Any, name: str, *, least: int | float = -math.inf) -> float
 
 def check_positive(value: Any, name: str) -> None:
     """Raise unless `value` is a finite number above zero."""
-    kinds = int | float | np.number | np.ndarray | Array
-    is_number = isinstance(value, kinds) and not isinstance(value, bool) and np.ndim(value) == 0
-    if not (is_number and np.isfinite(value) and value > 0):
+    if not (_is_finite_number(value) and value > 0):
         raise ValueError(f"`{name}` must be a positive number, got {name}={value!r}.")
 
 
+def _is_finite_number(value: Any) -> bool:
+    is_number = isinstance(value, Number | np.ndarray | Array) and not isinstance(value, bool)
+    return is_number and np.ndim(value) == 0 and bool(np.isfinite(value))
+
+
 MOST = 2**31 - 1
-"""The largest int32, in which JAX counts steps and sizes: one more aborts or wraps around."""
+"""The largest int32, in which JAX counts steps and sizes; larger ones abort or wrap around."""
 
 MOST_TERMS = 10_000
-"""Of a recurrence in Python, with an array of values for each term: seconds, and 80 kB a value."""
+"""Most terms of a recurrence in Python with an array per term: seconds, and 80 kB per value."""
 
 MOST_IN_TABLE = 2_000
-"""Of the two sides of a table, or of a sum for each of as many terms: 32 MB, and seconds."""
+"""Largest side of a square table, or of as many sums of as many terms: 32 MB, and seconds."""
 
 MOST_FACTORIAL = 170
 """170! is the largest factorial in float64."""
@@ -238,10 +237,8 @@ def check_count(value: Any, name: str, *, least: int = 1, most: int | None = MOS
 def as_rows(rows: Any, n: int, name: str = "rows") -> np.ndarray:
     """The numbers, from 0 on, of the rows that a slice, a mask or a list chooses among `n`.
 
-    Negative numbers count from the end, as in NumPy. JAX would take the last row for one beyond it.
-
-    Raises:
-        ValueError: `rows` is something else, chooses nothing, or holds a number that is no row.
+    Negative numbers count from the end, as in NumPy. A number beyond the last row raises; JAX would
+    take the last row for it.
     """
     found = np.arange(n)[rows] if isinstance(rows, slice) else np.asarray(rows)
     if found.dtype == bool and found.shape == (n,):
@@ -263,21 +260,27 @@ def as_rows(rows: Any, n: int, name: str = "rows") -> np.ndarray:
 
 def check_key(key: Any, name: str = "key") -> None:
     """Raise unless `key` is one random key, of either of JAX's two kinds."""
-    if isinstance(key, Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and not key.shape:
-        return
-    if isinstance(key, Array | np.ndarray) and key.dtype == jnp.uint32 and key.ndim == 1:
-        return
-    raise ValueError(
-        f"`{name}` must be one random key, got {name}={key!r}. Make one with jax.random.key(seed)."
-    )
+    if not is_key(key):
+        raise ValueError(
+            f"`{name}` must be one random key, got {name}={key!r}. "
+            "Make one with jax.random.key(seed)."
+        )
+
+
+def is_key(value: Any) -> bool:
+    """Whether the value is one random key: a typed one, or the integers of an old one."""
+    if not isinstance(value, Array | np.ndarray):
+        return False
+    typed = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return value.shape == () if typed else value.dtype == jnp.uint32 and value.ndim == 1
 
 
 @contextlib.contextmanager
 def calling(name: str, arguments: str) -> Iterator[None]:
-    """Say which function of the user failed, and on what.
+    """Say which function of the user failed, and on what arguments.
 
-    Only errors of Python's own kinds that wrong arguments give; clear messages, the user's own
-    kinds, and what is no fault of an argument, such as too little memory, pass unchanged.
+    This replaces built-in errors that wrong arguments cause. Messages that are already clear, the
+    user's own error classes, and errors such as too little memory pass unchanged.
     """
     try:
         yield

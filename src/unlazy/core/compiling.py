@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How programs are compiled: by several threads at a time, and without tuning that does not pay.
 
-On a GPU XLA tries out kernels for every product that it compiles, one program at a time, and wants
-nothing else to run meanwhile: 1 to 2 s for a training, 10 of the 15 s that the programs of an
-empirical kernel took. A training then takes a quarter to a third less. Without the kernels of
-Triton, and with those that the library of products would choose itself, nothing is tried out.
+On a GPU XLA tries out kernels for every product that it compiles, one program at a time, and
+nothing else should run meanwhile: 1 to 2 s for a training, 10 of the 15 s that the programs of an
+empirical kernel took. A training then runs a quarter to a third faster. Without Triton's kernels,
+and with those that the library of products chooses itself, nothing is tried out.
 """
 
 import functools
@@ -27,34 +27,34 @@ _UNTUNED = {"gpu": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level
 
 _PRODUCTS = ("dot_general", "convolution")  # for which there are kernels to choose from
 
-# JAX finds what it has compiled, but not what another thread is just compiling. Threads with equal
-# programs wait for each other, and so, rarely, do threads with others; what is found is up to JAX.
+# JAX finds what it has compiled, but not what another thread is compiling right now. Threads with
+# equal programs wait for each other here; rarely, threads with different ones do, too.
 _BY_DIGEST = tuple(threading.Lock() for _ in range(64))
 
 
 def compiled(program: jax.stages.Lowered, *, tuned: bool) -> Any:
-    """The compiled program; one that is not `tuned` compiles sooner, to what may run longer."""
+    """The compiled program; without tuning (`tuned=False`) it compiles faster and runs slower."""
     text = program.as_text()
     digest = hashlib.sha256(text.encode()).digest()
     has_choice = any(product in text for product in _PRODUCTS)
     with _BY_DIGEST[digest[0] % len(_BY_DIGEST)]:
         if tuned and has_choice and jax.default_backend() in _UNTUNED:
             with TURNS.tuning():
-                jnp.zeros(()).block_until_ready()  # the end of all that was begun before
+                jnp.zeros(()).block_until_ready()  # waits for all that was started before
                 return program.compile()
         return program.compile(compiler_options=None if tuned else _options())
 
 
 def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
-    """`eqx.filter_jit` for what runs a few times: on a GPU it is compiled without tuning.
+    """`eqx.filter_jit` for a function that runs a few times: on a GPU it compiles without tuning.
 
-    Within another program, whose compilation it then is part of, no different from it.
+    Inside of another program, it is compiled as a part of that program.
     """
     within = eqx.filter_jit(function)
 
     @functools.cache
     def alone(backend: str) -> Any:
-        del backend  # that the options are for
+        del backend  # the options depend on it
         return eqx.filter_jit(function, compiler_options=_options())  # pyright: ignore[reportCallIssue]  # for jax.jit, unknown to its stubs
 
     @functools.wraps(function)
@@ -68,8 +68,8 @@ def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _is_within(*arguments: Any) -> bool:
-    """Whether a transformation is under way: JAX takes options for outermost programs alone."""
-    made = jnp.zeros(())  # traced wherever programs are, of whatever arguments
+    """Whether a transformation is under way: JAX takes options only for outermost programs."""
+    made = jnp.zeros(())  # traced inside of any program, whatever its arguments
     return not all(is_known(leaf) for leaf in (made, *jax.tree.leaves(arguments)))
 
 
@@ -82,7 +82,7 @@ def _options() -> dict[str, Any] | None:
 
 @functools.cache
 def _is_option(backend: str, name: str, value: Any) -> bool:
-    """Whether the compiler at hand has it: other versions have other names."""
+    """Whether this compiler has the option; its name depends on the version."""
     del backend
     try:
         jax.jit(lambda: 0).lower().compile(compiler_options={name: value})

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-# Okabe and Ito's palette, told apart with any colour vision; without its yellow, which paper hides.
+# Okabe and Ito's palette, distinct in any colour vision; its yellow, invisible on paper, left out.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # One for each colour, so that curves stay apart when printed in grey.
 LINES = ("-", "--", "-.", ":", (0, (6, 2)), (0, (4, 1, 1, 1, 1, 1)), (0, (1, 1)))
@@ -79,11 +79,7 @@ def spanning(
 ) -> tuple[float, float]:
     """Limits of an axis, from `below` times the least finite value to `above` times the largest.
 
-    Args:
-        values: what is drawn along the axis.
-        below: the factor of the lower limit.
-        above: the factor of the upper limit.
-        otherwise: the limits where nothing is finite, as when every training diverged.
+    They are `otherwise` where nothing is finite, as when every training diverged.
 
     Example:
         >>> spanning([2.0, float("nan"), 4.0], 0.5, 2.0, otherwise=(0.0, 1.0))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Public entries: a call that fails for a wrong argument says which argument, and what it expects.
 
-The checks at the entries say what is wrong with the mistakes that they know. Behind them stands
-`entry`, for all the others, such as a string in place of an array: when a call fails with an error
-that names none of its arguments, they are compared with their annotations, and the first that does
-not fit is named. A call that succeeds costs nothing and is never refused.
+The checks at the entries explain the mistakes that they know. `entry` handles all others, such as a
+string in place of an array: when a call fails with an error that names none of its arguments, it
+compares them with their annotations and names the first that does not fit. A call that succeeds
+costs nothing and is never refused.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from unlazy.core.errors import UnlazyError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OF_VALUES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
-# A warning made an error, an error of ours (about a file, say), an interrupt, a device that failed.
+# A warning turned into an error, one of our errors (about a file, say), a device that failed.
 _NOT_OF_ARGUMENTS = (Warning, UnlazyError, OSError, MemoryError, RuntimeError)
-# Where code lies that is not the user's; what is generated has a name in angle brackets, of which
-# those of a prompt, a notebook and a test are the user's.
+# Folders of code that is not the user's. Generated code has a name in angle brackets; that of a
+# prompt, a notebook or a test is the user's.
 _INSTALLED = (
     *(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
     *(os.path.dirname(__file__), "<frozen", "<string>", "<@beartype"),
@@ -57,7 +57,7 @@ def _explanation(
 ) -> Exception | None:
     """A clear error in place of this one; None if it is clear, or if no argument is at fault.
 
-    What an entry within has said of an argument that this one does not have is taken back.
+    An explanation by an inner entry is dropped if this entry does not have the argument it names.
     """
     if isinstance(error, _NOT_OF_ARGUMENTS):
         return None
@@ -74,7 +74,7 @@ def _explanation(
 
 
 def _original(error: Exception, unless: Exception | None = None) -> Exception | None:
-    """The error that an explanation is of; any other as it is, and None for the one excepted."""
+    """The error behind an explanation, any other error itself, and None for `unless`."""
     found = error.__cause__ if getattr(error, "is_explanation", False) else error
     return found if isinstance(found, Exception) and found is not unless else None
 
@@ -84,10 +84,8 @@ def _names(error: Exception, argument: str) -> bool:
 
 
 def _misfit(arguments: list[tuple[str, Any, Any]]) -> Exception | None:
-    """What does not fit its annotation, or the shapes of the arguments before it."""
-    from unlazy.core import (
-        fitting,  # not above: it brings in JAX, which a list of figures does without
-    )
+    """The first argument that does not fit its annotation, or the shapes of those before it."""
+    from unlazy.core import fitting  # not above: it imports JAX, which `unlazy list` does without
 
     axes = fitting.Axes()
     faults = (fitting.fault_of(name, value, hint, axes) for name, value, hint in arguments)
@@ -95,7 +93,7 @@ def _misfit(arguments: list[tuple[str, Any, Any]]) -> Exception | None:
 
 
 def _suspect(arguments: list[tuple[str, Any, Any]], error: Exception) -> Exception | None:
-    """What fits and may yet be the cause: it is not finite, empty, huge, or a list for an array."""
+    """An argument that fits but may be the cause: not finite, empty, huge, or a list."""
     from unlazy.core import fitting
 
     if "` must" in str(error) or not isinstance(error, _OF_VALUES):
@@ -133,7 +131,7 @@ def _came_from_the_user(error: Exception) -> bool:
 def _arguments(
     function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Names, values and annotations of what was passed."""
+    """Names, values and annotations of the arguments that were passed."""
     if getattr(function, "__name__", "") in _AFTER_INIT:
         instance = args[0]
         hints = _hints(type(instance))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library raises and warns with, beyond the built-in kinds."""
+"""The errors and the warning of the library, beyond the built-in ones."""
 
 import inspect
 import types
@@ -14,13 +14,13 @@ class UnlazyError(Exception):
 
 
 class OutputError(UnlazyError):
-    """Standard output can not be written: it is closed, or its device is full."""
+    """Standard output cannot be written: it is closed, or its device is full."""
 
     exit_code = 74  # EX_IOERR of sysexits.h
 
 
 class BrokenPipeOutputError(OutputError):
-    """Who reads standard output has gone, as `head` does."""
+    """The reader of standard output has gone away, as `head` does."""
 
     exit_code = 141  # 128 and SIGPIPE
 
@@ -46,7 +46,7 @@ class StoreError(UnlazyError, OSError):
 
 
 class UnknownNameError(UnlazyError, ValueError):
-    """A name that nothing is registered under; the message suggests the nearest."""
+    """Nothing is registered under a name; the message suggests the nearest."""
 
 
 class UnlazyWarning(UserWarning):
@@ -54,7 +54,7 @@ class UnlazyWarning(UserWarning):
 
 
 def user_level() -> int:
-    """The `stacklevel` at which a warning points to the line of the user that led to it."""
+    """The `stacklevel` at which a warning points to the user's line that led to it."""
     level, frame = 1, inspect.currentframe()
     while frame and _module(frame).startswith((__name__, "jaxtyping", "beartype")):
         frame = frame.f_back  # a shape checker around this function; level 1 is what called it

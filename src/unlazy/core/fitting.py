@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a value fits an annotation, and what to say where it does not.
 
-Lenient where the library is: a list of numbers fits an array, an integer fits a float, and an
-annotation of an unknown kind fits everything.
+The rules are as lenient as the library: a list of numbers fits an array, an integer fits a float,
+and everything fits an annotation of an unknown kind.
 """
 
 import collections.abc
@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 from jax.core import Tracer
+
+from unlazy.core.checks import is_key, short
 
 Axes = dict[str, tuple[Any, str]]
 """Sizes of the axes seen so far, each with the argument that had it."""
@@ -58,12 +60,12 @@ def fault_of(name: str, value: Any, hint: Any, axes: Axes) -> Exception | None:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether the value is of the annotated kind; shapes are not looked at."""
+    """Whether the value is of the annotated kind, whatever its shape."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or isinstance(hint, str | typing.TypeVar):
         return True
     if _is_key_hint(hint):
-        return _is_key(value) or (type(None) in inner and value is None)
+        return is_key(value) or (type(None) in inner and value is None)
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, option) for option in inner)
     if origin is typing.Literal:
@@ -82,9 +84,7 @@ def fits(value: Any, hint: Any) -> bool:
 def _fits_class(value: Any, hint: Any) -> bool:
     if not isinstance(hint, type):
         return callable(value) if hint is typing.Callable else True
-    if issubclass(hint, jaxtyping.AbstractArray):
-        return is_numeric(value)
-    if hint in (jax.Array, np.ndarray):
+    if issubclass(hint, jaxtyping.AbstractArray) or hint in (jax.Array, np.ndarray):
         return is_numeric(value)
     if hint in (int, np.integer, float, np.number, np.floating):
         return _is_number(value, whole=hint in (int, np.integer))
@@ -115,7 +115,7 @@ def _fits_container(value: Any, origin: Any, inner: tuple) -> bool:
 def is_numeric(value: Any) -> bool:
     """Whether the value is an array of real numbers, or a number or nested list that makes one."""
     if isinstance(value, jax.Array):
-        return not jnp.issubdtype(value.dtype, jnp.complexfloating) and not _is_key(value)
+        return not jnp.issubdtype(value.dtype, jnp.complexfloating) and not is_key(value)
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "biuf" or jnp.issubdtype(value.dtype, jnp.floating)
     if isinstance(value, list | tuple | int | float):
@@ -153,22 +153,15 @@ def _is_number(value: Any, *, whole: bool) -> bool:
     )
 
 
-def _is_key(value: Any) -> bool:
-    if not isinstance(value, jax.Array | np.ndarray):
-        return False
-    typed = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-    return value.shape == () if typed else value.dtype == jnp.uint32 and value.ndim == 1
-
-
 def _is_key_hint(hint: Any) -> bool:
-    """Whether it is a key, or JAX's choice between a key and the integers of an old one."""
+    """Whether the hint is a key, or JAX's union of a key and the integers of an old one."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return any(_is_key_hint(option) for option in typing.get_args(hint)[:1])
     return getattr(hint, "dtype", None) is jaxtyping.Key
 
 
 def _array_options(hint: Any) -> list[Any]:
-    """The array annotations among the options, each with a `dim_str`."""
+    """The array annotations, each with a `dim_str`, among the options of a hint."""
     if _is_key_hint(hint):
         return []
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
@@ -186,7 +179,7 @@ def _fits_without_array(value: Any, hint: Any) -> bool:
 
 
 def wants_array(hint: Any) -> bool:
-    """Whether an array is annotated, and no sequence beside it."""
+    """Whether the hint has an array among its options and no sequence."""
     options = typing.get_args(hint) if typing.get_origin(hint) is not None else (hint,)
     return bool(_array_options(hint)) and not any(
         typing.get_origin(option) in _SEQUENCES or option in _SEQUENCES for option in options
@@ -194,7 +187,7 @@ def wants_array(hint: Any) -> bool:
 
 
 def wants_function(hint: Any) -> bool:
-    """Whether a function is annotated, and nothing beside it but None."""
+    """Whether the hint is a function, or a function or None."""
     options = [hint]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         options = [option for option in typing.get_args(hint) if option is not type(None)]
@@ -206,7 +199,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 def match_axes(dims: str, shape: tuple[int, ...], axes: Axes, name: str) -> Axes | None:
-    """Sizes of the axes if the shape fits `dims`, such as `"n *c"`, and what is known of them."""
+    """Sizes of the axes if the shape fits `dims`, such as `"n *c"`, and the sizes known so far."""
     parts = dims.split()
     many = [i for i, part in enumerate(parts) if part.startswith("*") or part == "..."]
     if len(many) > 1 or (not many and len(parts) != len(shape)) or len(parts) - 1 > len(shape):
@@ -250,9 +243,3 @@ def expected(hint: Any) -> str:
         return _WORDS[hint]
     kind = origin or hint
     return f"of type {getattr(kind, '__name__', kind)}"
-
-
-def short(value: Any, most: int = 80) -> str:
-    """The value on one line, cut."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= most else f"{text[:most]}..."

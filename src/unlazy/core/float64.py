@@ -9,10 +9,10 @@ import jax
 
 @contextlib.contextmanager
 def float64(on: bool = True) -> Iterator[None]:
-    """Compute in float64 inside of the scope; in float32 if not `on`.
+    """Compute in float64 inside of the scope, or in float32 if not `on`.
 
-    A float64 array that leaves the scope keeps its bits, but where x64 is off the next operation of
-    `jax.numpy` outside rounds it to float32.
+    A float64 array that leaves the scope keeps its bits, but where x64 is off the next `jax.numpy`
+    operation outside rounds it to float32.
 
     Example:
         >>> import jax.numpy as jnp

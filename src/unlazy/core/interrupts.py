@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interrupts of the command line: none is lost, and a second one ends the process at once.
 
-Python raises `KeyboardInterrupt` wherever the main thread happens to be. In a callback that nobody
-catches exceptions of, such as those that JAX registers with the garbage collector, it is printed
-and forgotten. Here the signal is also remembered: it is raised again where Python tells that it was
-forgotten, and looked for wherever the run can stop.
+Python raises `KeyboardInterrupt` wherever the main thread happens to be. In a callback whose
+exceptions nobody catches, such as those that JAX registers with the garbage collector, it is
+printed and forgotten. This module also remembers the signal: it raises it again when Python reports
+that it was dropped, and the run asks for it wherever it can stop.
 
 A thread reads the signals as they come, since the main thread sees none while XLA compiles.
 """
@@ -27,20 +27,16 @@ _BOUNCE = 0.2  # seconds in which a second signal is the first one, passed on by
 
 
 class Interrupts:
-    """The signals that ask this process to end.
-
-    Attributes:
-        received: The number of the first one; None before it.
-    """
+    """The signals that ask this process to end."""
 
     def __init__(self) -> None:
-        self.received: int | None = None
+        self.received: int | None = None  # the number of the first one
         self._active = self._settled = self._repeated = False
         self._wakeup = -1
 
     @property
     def exit_code(self) -> int:
-        """By the shells' convention 128 and the number of the signal: 130 for Ctrl-C."""
+        """128 plus the number of the signal, as shells do: 130 for Ctrl-C."""
         return 128 + (self.received or signal.SIGINT)
 
     def check(self) -> None:
@@ -49,12 +45,12 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def settle(self) -> None:
-        """From here on the outcome stands: signals no longer raise, and two still end it all."""
+        """Let the outcome stand: signals no longer raise, but two still end the process."""
         self._settled = True
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Handle the signals inside, and leave the handlers as they were; to be nested at will."""
+        """Handle the signals inside of the scope, then restore the handlers; may be nested."""
         undo = self.watch()
         try:
             yield
@@ -69,7 +65,7 @@ class Interrupts:
         reading, self._wakeup = os.pipe()
         os.set_blocking(self._wakeup, False)
         before = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
-        # What is ignored stays ignored, as under `nohup`.
+        # A signal that is ignored stays ignored, as under `nohup`.
         ours = [s for s in _SIGNALS if signal.getsignal(s) not in (signal.SIG_IGN, None)]
         handlers = {number: signal.signal(number, self._handle) for number in ours}
         hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
@@ -91,33 +87,33 @@ class Interrupts:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         wanted = self.received is None or self._repeated
         self.received, self._repeated = self.received or number, False
-        if self._settled or not wanted:  # a second one is the other thread's to act on
+        if self._settled or not wanted:  # the other thread acts on a second one
             return
-        if _is_import(frame):  # a native library, half imported, may crash: later
+        if _is_import(frame):  # later: a native library may crash if half imported
             self._again()
             return
         raise KeyboardInterrupt
 
     def _again(self) -> None:
-        """Have the interrupt raised anew, by the other thread: a lock may be held here."""
+        """Let the other thread raise the interrupt again, since a lock may be held here."""
         with contextlib.suppress(OSError):
             os.write(self._wakeup, bytes([_AGAIN]))
 
     def _unraisable(self, unraisable: Any) -> None:
-        """An exception that nobody can catch; if it is the interrupt, it is raised once more."""
+        """Handle an exception that nobody can catch; raise the interrupt once more if it is one."""
         if self.received is not None and issubclass(unraisable.exc_type, KeyboardInterrupt):
             self._again()
         else:
             self._next_hook(unraisable)
 
     def _watch(self, pipe: int) -> None:
-        """Read the signals until the other end is closed; the second one ends the process."""
+        """Read the signals until the other end is closed; end the process at the second one."""
         own, first = 0, None
         while data := os.read(pipe, 1):
             number = data[0]
             if number == _AGAIN and not self._settled:
                 time.sleep(_PAUSE)
-                own, self._repeated = own + 1, True  # it comes back by the pipe as well
+                own, self._repeated = own + 1, True  # it also comes back through the pipe
                 _signal_main(self.received or signal.SIGINT)
             elif number in _SIGNALS and own:
                 own -= 1
@@ -129,7 +125,7 @@ class Interrupts:
 
 
 def _signal_main(number: int) -> None:
-    """Send the main thread a signal, which also ends its waiting where the system has such."""
+    """Send the main thread a signal, which also ends its waiting where the system allows it."""
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
         signal.pthread_kill(main, number)
@@ -138,7 +134,6 @@ def _signal_main(number: int) -> None:
 
 
 def _is_import(frame: FrameType | None) -> bool:
-    """Whether the main thread is importing something."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -147,7 +142,7 @@ def _is_import(frame: FrameType | None) -> bool:
 
 
 def _end(code: int) -> None:
-    """End the process without another step; results are stored whole or not at all."""
+    """End the process at once; results are stored whole or not at all."""
     with contextlib.suppress(OSError):
         cursor = b"\x1b[?25h" if os.isatty(2) else b""  # bars hide it
         os.write(2, cursor + b"unlazy: interrupted twice; ended at once.\n")

@@ -17,8 +17,7 @@ from typing import Any
 def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__`, `__dir__` and `__all__` of a package, from its stub.
 
-    Args:
-        package: the package's `__name__`, whose stub has lines `from module import name as name`.
+    The stub of the package with that `__name__` has lines `from module import name as name`.
     """
     module = sys.modules[package]
     source = _sources(Path(str(module.__file__)).with_suffix(".pyi"))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a loss is, for everything that trains or certifies: how it is called, and what compiles.
 
-`loss(params)` where there is no data and `loss(params, data)` where there is, with a key last where
-it is stochastic; one real number. Any callable will do. Arrays in a loss that is a pytree, such as
-an `eqx.Module`, are arguments of the compiled program, like the data. What else it holds is
-compiled in, and compared by equality where it has a hash. What has none can be changed between two
-calls, and is compiled anew for each.
+A loss is any callable that returns one real number: `loss(params)` without data, `loss(params,
+data)` with data, and a key last if it is stochastic. Arrays in a loss that is a pytree, such as an
+`eqx.Module`, are arguments of the compiled program, like the data. Everything else in it is
+compiled in. Parts with a hash are compared by equality; parts without one may change between two
+calls, and are compiled anew for each.
 """
 
 import inspect
@@ -23,7 +23,7 @@ Loss = Callable[..., Float[Array, ""]]
 
 
 def call_loss(loss: Loss, params: Any, data: Any, key: PRNGKeyArray | None = None) -> Any:
-    """The loss of what there is; None for the data if it asks for them and there are none."""
+    """Call the loss with the data and key that there are; with None if it insists on data."""
     last = () if key is None else (key,)
     if data is None and _takes(loss, params, *last) is not False:
         return loss(params, *last)
@@ -51,7 +51,7 @@ def needs_data(loss: Any) -> bool:
 
 
 def _takes(loss: Any, *arguments: Any) -> bool | None:
-    """Whether a function can be called so; None where it does not say, as compiled ones."""
+    """Whether a function takes these arguments; None where it has no signature, if compiled."""
     try:
         signature = inspect.signature(loss)
     except (TypeError, ValueError):
@@ -65,17 +65,17 @@ def _takes(loss: Any, *arguments: Any) -> bool | None:
 
 @dataclass(frozen=True, eq=False)
 class Once:
-    """A function that has no hash, for one call of a trainer: equal to nothing but itself."""
+    """A function without a hash, for one call of a trainer: equal to nothing but itself."""
 
     function: Callable[..., Any]
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the function says."""
+        """Call the function."""
         return self.function(*arguments)
 
 
 def hashable(function: Any) -> Any:
-    """The function itself where it has a hash, so that equal ones are compiled once."""
+    """The function itself if it has a hash, so that equal ones compile once, else a wrapper."""
     try:
         hash(function)
     except TypeError:
@@ -85,7 +85,7 @@ def hashable(function: Any) -> Any:
 
 @dataclass(frozen=True)
 class LossProgram:
-    """A loss without its arrays: what is compiled in, hashable."""
+    """The part of a loss that is compiled in: everything but its arrays, hashable."""
 
     structure: Any
     statics: tuple[Any, ...]  # None in the places of arrays
@@ -98,18 +98,18 @@ class LossProgram:
     def __call__(
         self, arrays: list[Any], params: Any, data: Any, key: PRNGKeyArray | None = None
     ) -> Any:
-        """The loss, with its arrays."""
+        """Evaluate the loss with these arrays."""
         return call_loss(self.filled(arrays), params, data, key)
 
     def filled(self, arrays: list[Any]) -> Any:
-        """The loss itself."""
+        """The loss with these arrays put back."""
         rest = iter(arrays)
         leaves = [next(rest) if static is None else static for static in self.statics]
         return jax.tree.unflatten(self.structure, leaves)
 
 
 def loss_program(loss: Any) -> tuple[LossProgram, list[Any]]:
-    """A loss as what is compiled in, and its arrays."""
+    """Split a loss into what is compiled in and its arrays."""
     leaves, structure = jax.tree.flatten(loss)
     try:
         hash(structure)
@@ -120,7 +120,7 @@ def loss_program(loss: Any) -> tuple[LossProgram, list[Any]]:
 
 
 def as_pytree(loss: Any) -> Any:
-    """The loss with its arrays as leaves, and what has no hash wrapped."""
+    """The loss with its arrays as leaves, and parts without a hash wrapped."""
     program, arrays = loss_program(loss)
     return program.filled(arrays)
 

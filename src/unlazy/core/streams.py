@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Standard output and standard error of the command line, which may be closed, full or narrow.
 
-Standard output has the result: if it can not be written, that is an error of its own. Standard
-error has what accompanies it, and is written as well as can be. Neither fails for a character that
-the terminal lacks: that one is written as Python writes it in a string, such as `\u03bb`.
+Standard output has the result: if it cannot be written, that is an error of its own. Standard error
+has what accompanies it, and failures to write it are ignored. Neither fails for a character that
+the terminal lacks, which is written as Python escapes it, such as `\u03bb`.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from unlazy.core.errors import BrokenPipeOutputError, OutputError
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Inside, `sys.stdout` and `sys.stderr` raise an `OutputError` or nothing at all.
+    """Make `sys.stdout` and `sys.stderr` raise an `OutputError` or nothing inside of the scope.
 
-    Streams without a file of the system, such as a test's or a notebook's, are left as they are.
+    Streams without a system file, such as a test's or a notebook's, are left as they are.
     """
     before = sys.stdout, sys.stderr
     sys.stdout = _guard(sys.stdout, 1, "standard output", needed=True)
@@ -37,14 +37,14 @@ def guarded() -> Iterator[None]:
 
 
 def check_output() -> None:
-    """Raise if standard output was closed from the start, before anything is computed for it."""
+    """Raise if standard output was closed from the start; call it before computing anything."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Guarded) and raw.closed_from_start:
         raise OutputError("standard output is closed. Send it to a file or to /dev/null.")
 
 
 def _guard(stream: Any, number: int, name: str, *, needed: bool) -> Any:
-    """The stream on top of a file that handles errors; itself where there is no such file."""
+    """The stream on top of a file that handles errors, or the stream itself if it has no file."""
     if stream is None:
         _occupy(number)
         raw = _Guarded(number, name, needed=needed, closed_from_start=True)
@@ -65,7 +65,7 @@ def _guard(stream: Any, number: int, name: str, *, needed: bool) -> Any:
 
 
 def _occupy(number: int) -> None:
-    """Open a closed standard stream: the next file opened, a result's, would get its number."""
+    """Open a closed standard stream, or the next file, a result's, would get its number."""
     try:
         os.fstat(number)
     except OSError:
@@ -76,7 +76,7 @@ def _occupy(number: int) -> None:
 
 
 class _Guarded(io.FileIO):
-    """A file that reports its first error, if it is `needed`, and afterwards takes everything."""
+    """A file that reports its first error, if it is `needed`, and then accepts everything."""
 
     def __init__(
         self, number: int, name: str, *, needed: bool, closed_from_start: bool = False
@@ -86,12 +86,12 @@ class _Guarded(io.FileIO):
         self.failed = closed_from_start
 
     def write(self, data: Any, /) -> int:
-        """Write some of it, wait where the file would have us ask again; raise at most once."""
+        """Write some of the data, waiting while the file is not ready; raise at most once."""
         while not self.failed:
             try:
                 written = super().write(data)
             except OSError as error:
-                self.failed = True  # what is still in the buffers goes nowhere
+                self.failed = True  # the rest of the buffers is discarded
                 self._raise(error)
             else:
                 if written is not None:

@@ -2,7 +2,7 @@
 """Which parameters are trained: one meaning of `trained` for every function that takes it."""
 
 import operator
-from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -13,8 +13,7 @@ from jaxtyping import Array, PyTree
 from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
 
-TrainedName = Literal["hidden", "weights", "last", "all"]
-TRAINED: tuple[str, ...] = get_args(TrainedName)
+TRAINED = ("hidden", "weights", "last", "all")
 
 
 @runtime_checkable
@@ -29,7 +28,7 @@ class PathFilter(Protocol):
 Trained = str | PathFilter | PyTree[bool] | None
 """None for all, a name for our learners, booleans as a prefix of `params`, or a function of a path.
 
-What it chooses and is no floating-point array is not trained.
+Chosen leaves that are not floating-point arrays are not trained.
 """
 
 
@@ -59,18 +58,18 @@ _OF_NUMPY = np.ndarray | np.floating
 def partition(params: P, trained: Trained) -> tuple[P, P]:
     """Split `params` into those to train and the frozen rest.
 
-    Both have the structure of `params`, with None where a leaf is in the other part, so that each
-    is a pytree of its own: differentiate with respect to the first, and put them together again
-    with `combine`. Every function with an argument `trained` reads it as this one does.
+    Both have the structure of `params`, with None where a leaf is in the other part: differentiate
+    with respect to the first, and join them again with `combine`. Every function with an argument
+    `trained` reads it as this one does.
 
     Args:
         params: any pytree. NumPy arrays become JAX arrays, and so do numbers outside of Equinox
-            modules, where they are settings; integers, keys and functions are never trained.
-        trained: None or "all": everything, a weight that is used twice with the gradient of both
+            modules (inside, they are settings); integers, keys and functions are never trained.
+        trained: None or "all": everything; a weight that is used twice gets the gradient of both
             uses. For the learners of `unlazy.nets` "hidden": all but the last layer, biases
-            included (AR, RN); "weights": the hidden weights without their biases (LG), the same for
-            a learner that has none; "last": the output weights. For any `params` booleans, in their
-            structure or a prefix of it; or a function of a leaf's path, such as
+            included (AR, RN); "weights": the hidden weights without their biases (LG), the same as
+            "hidden" for a learner without any; "last": the output weights. For any `params`:
+            booleans in their structure or a prefix of it, or a function of a leaf's path, such as
             `lambda path: path.endswith("/weight")`.
 
     Raises:
@@ -100,7 +99,7 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
 
 @entry
 def combine(trainable: P, frozen: P) -> P:
-    """Put the two parts of `partition` together again.
+    """Join the two parts of `partition` again.
 
     Raises:
         ValueError: they are not the parts of one set of parameters.
@@ -115,10 +114,10 @@ def combine(trainable: P, frozen: P) -> P:
 
 
 def _can_be_trained(params: PyTree) -> PyTree:
-    """True at arrays and floats; of a module at its arrays alone, since its floats are settings."""
+    """True at arrays and floats; in a module only at arrays, since its floats are settings."""
 
     def of(node: Any) -> PyTree:
-        if isinstance(node, eqx.Module):  # the share of a dropout, the start of a maximum
+        if isinstance(node, eqx.Module):  # its floats: a dropout rate, the start of a maximum
             return jax.tree.map(lambda leaf: isinstance(leaf, Array | _OF_NUMPY), node)
         return isinstance(node, Array | float | _OF_NUMPY)
 

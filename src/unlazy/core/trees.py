@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytree of parameters as one vector: its norm, and random directions."""
+"""A pytree of parameters as one vector: its norm, its size, and random directions."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def sphere_like(tree: Any, *, key: PRNGKeyArray) -> Any:
 def global_norm(tree: Any) -> Float[Array, ""]:
     """The Euclidean norm of all entries together, in the widest dtype among them."""
     dtype = jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(tree)))
-    # By the largest entry, so that float32 gradients of 1e-25 do not square to 0.
+    # Divided by the largest entry, so that float32 gradients of 1e-25 do not square to 0.
     leaves = [leaf.astype(dtype) for leaf in jax.tree.leaves(tree)]
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=0) for leaf in leaves]))
     scale = jnp.where(largest > 0, largest, 1)

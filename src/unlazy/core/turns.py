@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn it is on an accelerator: of programs that run, or of programs that are tuned.
+"""Whether an accelerator runs programs or tunes them: turns that threads take.
 
-XLA chooses kernels by the time that they take. Beside other threads' work that time says nothing,
-and takes long to find out: a training step on a GPU was tuned in 4 s to 1.6 ms, and beside two
-other trainings in 95 s to 4.1 ms.
+XLA chooses kernels by timing them. While other threads work, the times mean nothing and take long
+to measure: a training step on a GPU was tuned in 4 s to 1.6 ms alone, and in 95 s to 4.1 ms beside
+two other trainings.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 
 class Turns:
-    """Any number of threads that run, or any number that tune, but never both."""
+    """Any number of threads run, or any number tune, but never both at a time."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -20,9 +20,9 @@ class Turns:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """From a program's start to its end; short, since whoever wants to tune waits for it.
+        """Hold a turn while a program runs; keep it short, since threads that tune wait for it.
 
-        Not to be nested: the inner one would wait for a thread that waits for the outer one.
+        Do not nest it: the inner one would wait for a thread that waits for the outer one.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._tuning and not self._waiting_to_tune)
@@ -35,13 +35,13 @@ class Turns:
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Until no one tunes, for what runs without a turn, even from within one."""
+        """Wait until no thread tunes; for what runs without a turn, even inside of one."""
         with self._changed:
             self._changed.wait_for(lambda: not self._tuning)
 
     @contextlib.contextmanager
     def tuning(self) -> Iterator[None]:
-        """While programs are tuned, which XLA does one by one if several threads ask for it."""
+        """Hold a turn while programs are tuned; XLA tunes one at a time if several threads ask."""
         with self._changed:
             self._waiting_to_tune += 1
             try:
