@@ -28,7 +28,7 @@ from unlazy.core.memory import default_memory
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
 from unlazy.kernels.tiles import Kernel, Tiles
-from unlazy.linalg.in_place import cholesky_in_place
+from unlazy.linalg.cholesky_factors import cholesky_in_place
 from unlazy.linalg.iterative import Progress
 from unlazy.linalg.lanczos import PartialEigen, top_eigen
 from unlazy.linalg.trace import Estimate, trace_estimate

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.float64 import float64
 from unlazy.kernels.tiles import Tiles
-from unlazy.linalg.in_place import HostCholesky, cholesky_in_place
+from unlazy.linalg.cholesky_factors import HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import IterativeSolution, Matmat, Progress, conjugate_gradients
 from unlazy.linalg.low_rank import LowRankPreconditioner, pivoted_cholesky
 from unlazy.linalg.refinement import float32_factor

@@ -1,9 +1,9 @@
 from unlazy.linalg.cholesky_factors import cholesky as cholesky
+from unlazy.linalg.cholesky_factors import cholesky_in_place as cholesky_in_place
 from unlazy.linalg.eigen import Eigen as Eigen
 from unlazy.linalg.eigen import eigh as eigh
 from unlazy.linalg.eigen import gram_eigenvalues as gram_eigenvalues
 from unlazy.linalg.extremes import extreme_eigen as extreme_eigen
-from unlazy.linalg.in_place import cholesky_in_place as cholesky_in_place
 from unlazy.linalg.iterative import conjugate_gradients as conjugate_gradients
 from unlazy.linalg.lanczos import krylov_quadrature as krylov_quadrature
 from unlazy.linalg.lanczos import top_eigen as top_eigen

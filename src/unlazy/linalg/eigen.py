@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symmetric eigendecomposition in float64, in the order and with the signs that we promise."""
+"""Symmetric eigendecomposition in float64: largest eigenvalue first, signs fixed."""
 
 import equinox as eqx
 import jax
@@ -22,8 +22,8 @@ class Eigen(eqx.Module):
 def eigh(H: Float[Array | np.ndarray, "n n"]) -> Eigen:
     """Eigendecomposition of a symmetric matrix, in float64.
 
-    The largest entry of each eigenvector is positive, so that two runs, or two machines, agree on
-    what would otherwise be an arbitrary sign.
+    The largest entry of each eigenvector is positive, so that two runs or two machines agree on its
+    otherwise arbitrary sign.
     """
     with float64():
         values, vectors = _eigh(jnp.asarray(H, jnp.float64))
@@ -43,14 +43,14 @@ def _eigh(H: Float64[Array, "n n"]):
 def gram_eigenvalues(
     values: Float64[np.ndarray, " r"], n: int | None = None, *, eps: float = 0.0
 ) -> Float64[np.ndarray, " r"]:
-    """Set eigenvalues of a Gram matrix `H` that are zero up to rounding to zero.
+    """The eigenvalues of a Gram matrix `H`, set to zero where they are zero up to rounding.
 
     Args:
         values: largest first.
         n: rows of `H`, if not all of its eigenvalues are given.
-        eps: relative rounding of the entries of `H`, where it is more than that of float64. The
-            norm of that rounding is then at most `eps` times the largest eigenvalue: measured on
-            kernels of networks in float32, 0.1 to 0.3 of it.
+        eps: relative rounding of the entries of `H`, if larger than that of float64. The norm of
+            that rounding is at most `eps` times the largest eigenvalue: 0.1 to 0.3 of that, as
+            measured on kernels of networks in float32.
 
     Raises:
         ValueError: one is truly negative, or all are zero.

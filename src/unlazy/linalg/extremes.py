@@ -16,23 +16,23 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 
 Matvec = Callable[[Float[Array, " n"]], Float[Array, " n"]]
-"""A symmetric matrix by what it does to one float64 vector; traceable, any callable pytree."""
+"""The product of a symmetric matrix with one float64 vector: any traceable callable pytree."""
 
-_DEPENDENT = 1e-13  # what is left of a product, relative to the matrix, that counts as nothing
+_DEPENDENT = 1e-13  # a remainder of a product this small, relative to the matrix, counts as zero
 
 
 class ExtremeEigen(eqx.Module):
     r"""Smallest and largest Ritz value of a symmetric $H$, in this order, with error bounds.
 
-    Within `errors[i]` $= \|H v_i - \theta_i v_i\|$ of `values[i]` there is an eigenvalue of $H$;
-    the first value is never below the smallest eigenvalue, the second never above the largest.
+    An eigenvalue of $H$ lies within `errors[i]` $= \|H v_i - \theta_i v_i\|$ of `values[i]`. The
+    first value is never below the smallest eigenvalue, the second never above the largest.
     """
 
     values: Float64[np.ndarray, " 2"]
     vectors: Float[Array, "2 n"]  # unit rows
     errors: Float64[np.ndarray, " 2"]
-    products: int  # with the matrix, less the two that check the result
-    exhausted: bool  # the Krylov space is invariant: with a random start, nothing was missed
+    products: int  # with the matrix, without the two that check the result
+    exhausted: bool  # the Krylov space is invariant: a random start misses nothing
 
 
 class _Basis(NamedTuple):
@@ -48,15 +48,15 @@ def extreme_eigen(matvec: Matvec, start: Float[Array, " n"], *, steps: int = 100
     r"""The ends of the spectrum of a symmetric matrix known by its products with vectors.
 
     Each new vector is orthogonalised twice against all before it, so that no eigenvalue appears as
-    a ghost copy. All runs in one compiled program in float64, with `steps + 1` vectors of memory.
-    The error is the true residual; up to rounding it is Lanczos' own $|\beta_q u_q|$.
+    a ghost copy. One compiled program computes in float64, with `steps + 1` vectors of memory. The
+    error is the true residual, up to rounding Lanczos' own $|\beta_q u_q|$.
 
     Source: BL-30; Golub and Van Loan, Matrix Computations, chapter 10.
 
     Args:
         matvec: product with the matrix, in float64.
-        start: random vector; what is orthogonal to it is never found.
-        steps: products to spend at most.
+        start: random vector; eigenvectors orthogonal to it are never found.
+        steps: products with the matrix, at most.
 
     Example:
         >>> with float64():
@@ -72,7 +72,9 @@ def extreme_eigen(matvec: Matvec, start: Float[Array, " n"], *, steps: int = 100
         k, alpha, beta = int(basis.size), np.asarray(basis.alpha), np.asarray(basis.beta)
         if not (np.isfinite(alpha[:k]).all() and np.isfinite(beta[:k]).all()):
             raise ValueError("`matvec` must give finite products, got nan or inf.")
-        _, U = _tridiagonal(alpha[:k], beta[: k - 1])
+        # Its type depends on the options in a way that the stubs do not follow.
+        decomposition: Any = scipy.linalg.eigh_tridiagonal(alpha[:k], beta[: k - 1])
+        _, U = decomposition
         padded = np.zeros((2, len(basis.Q)))
         padded[:, :k] = U[:, [0, -1]].T
         values, vectors, errors = _check(matvec, basis.Q, jnp.asarray(padded))
@@ -108,8 +110,3 @@ def _check(matvec: Matvec, Q: Float[Array, "q n"], U: Float[Array, "2 q"]):
     HV = jax.lax.map(matvec, V)
     values = jnp.sum(V * HV, axis=1)  # Rayleigh quotients: bounds whatever the basis suffered
     return values, V, jnp.linalg.norm(HV - values[:, None] * V, axis=1)
-
-
-def _tridiagonal(alpha: Float64[np.ndarray, " k"], beta: Float64[np.ndarray, " j"]):
-    decomposition: Any = scipy.linalg.eigh_tridiagonal(alpha, beta)
-    return decomposition

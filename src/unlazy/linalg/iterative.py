@@ -11,28 +11,23 @@ from jaxtyping import Float64
 from unlazy.core.entries import entry
 
 Matmat = Callable[[Float64[np.ndarray, "n c"]], Float64[np.ndarray, "n c"]]
-"""A symmetric matrix by what it does to the columns of a block."""
+"""The product of a symmetric matrix with the columns of a block."""
 
 Progress = Callable[[int, int], None]
-"""Called with the work done and the work expected, in the same unit."""
+"""A function that is called with the work done and the work expected, in one unit."""
 
 _PATIENCE = 200  # iterations without a better residual before giving up
 _MOST_RESTARTS = 10
 
 
 class IterativeSolution(NamedTuple):
-    """What `conjugate_gradients` found; residuals are true ones, recomputed at the end."""
+    """What `conjugate_gradients` found; the remainder is recomputed at the end, hence true."""
 
     value: Float64[np.ndarray, "n c"]
     remainder: Float64[np.ndarray, "n c"]  # y - H value
     residual: float  # the largest relative norm of a column of the remainder
-    iterations: int  # products with the matrix, less those that only check
+    iterations: int  # products with the matrix, without those that only check
     converged: bool
-
-
-class _Run(NamedTuple):
-    value: Float64[np.ndarray, "n c"]
-    iterations: int
 
 
 @entry
@@ -47,21 +42,21 @@ def conjugate_gradients(
 ) -> IterativeSolution:
     r"""Solve $H X = Y$ for a positive definite $H$ known by its products.
 
-    The columns have their own step lengths and share the products. The residual that the recursion
-    carries drifts from the true one, so the true one decides: while it is too large and still
-    falls, the iteration starts again from it. With a factorisation in low precision as
-    preconditioner this is iterative refinement, safe also where plain refinement diverges.
+    Each column has its own step lengths; all share the products. The residual of the recursion
+    drifts from the true one, so the true one decides: while it is too large and still falls, the
+    iteration starts again from it. With a factorisation in low precision as preconditioner this is
+    iterative refinement, safe even where plain refinement diverges.
 
-    Differs from the textbook in the first iterate, the preconditioner applied to `y` (the solution
-    itself when the preconditioner is a factorisation), and in the Polak-Ribiere form of the next
-    direction, which forgives a preconditioner that rounding makes slightly unsymmetric.
+    It differs from the textbook in the first iterate, the preconditioner applied to `y` (the
+    solution itself if the preconditioner is a factorisation), and in the Polak-Ribiere form of the
+    next direction, which tolerates a preconditioner that rounding makes slightly unsymmetric.
 
     Args:
         matmat: product with $H$, in float64.
         y: right-hand sides in the columns.
         precondition: product with an approximate inverse.
         tolerance: what $\|Y - H X\| / \|Y\|$ must reach in every column.
-        max_iterations: products to spend at most.
+        max_iterations: products with $H$, at most.
         progress: called after every iteration with the number done and expected.
 
     Example:
@@ -79,11 +74,11 @@ def conjugate_gradients(
         if best.residual <= tolerance or done >= max_iterations or not math.isfinite(best.residual):
             break
         report = _reporter(progress, done, best.residual, tolerance)
-        run = _iterate(
+        step, count = _iterate(
             matmat, best.remainder, apply, tolerance * size / 2, max_iterations - done, report
         )
-        done += run.iterations
-        again = _checked(matmat, y, best.value + run.value, size)
+        done += count
+        again = _checked(matmat, y, best.value + step, size)
         stalled = not again.residual < best.residual / 2
         best = again if again.residual < best.residual else best
         if stalled:
@@ -101,14 +96,14 @@ def _checked(matmat, y, value, size) -> IterativeSolution:
 
 def _first_iterate(matmat, y, apply, size) -> IterativeSolution:
     first = _checked(matmat, y, apply(y), size)
-    # A poor preconditioner may leave more than zero would.
+    # After a poor preconditioner the remainder may be larger than `y` itself.
     if first.residual < 1:
         return first
     return IterativeSolution(np.zeros_like(y), y.copy(), float(np.any(y)), 0, False)
 
 
-def _iterate(matmat, y, apply, goal, most: int, report) -> _Run:
-    """The recursion from zero until every column is below its `goal`, or progress ends."""
+def _iterate(matmat, y, apply, goal, most: int, report) -> tuple[Float64[np.ndarray, "n c"], int]:
+    """Solve from zero until every column is below its `goal`; returns the number of steps, too."""
     x, r = np.zeros_like(y), y.copy()
     z = apply(r)
     p, rz = z.copy(), np.sum(r * z, axis=0)
@@ -131,7 +126,7 @@ def _iterate(matmat, y, apply, goal, most: int, report) -> _Run:
         best, least, since = (x, worst, 0) if worst < least else (best, least, since + 1)
         if worst <= 1 or since >= _PATIENCE or not np.any(moving) or not math.isfinite(worst):
             break
-    return _Run(best, k)
+    return best, k
 
 
 def _reporter(progress: Progress | None, done: int, residual: float, tolerance: float):

@@ -12,14 +12,14 @@ from jaxtyping import Float64
 from unlazy.core.entries import entry
 from unlazy.linalg.iterative import Matmat, Progress
 
-_DEPENDENT = 1e-13  # what is left of a direction, relative to the block, that counts as nothing
+_DEPENDENT = 1e-13  # a remainder of a direction this small, relative to the block, counts as zero
 
 
 class PartialEigen(eqx.Module):
     r"""Leading eigenvalues, largest first, with a bound on the error of each.
 
-    Within `errors[i]` $= \|H v_i - \theta_i v_i\|$ of `values[i]` there is an eigenvalue of $H$;
-    once converged, the true error is about its square over the gap to the next.
+    An eigenvalue of $H$ lies within `errors[i]` $= \|H v_i - \theta_i v_i\|$ of `values[i]`; once
+    converged, the true error is about the square of that over the gap to the next eigenvalue.
     """
 
     values: Float64[np.ndarray, " k"]
@@ -40,7 +40,7 @@ class Quadrature(eqx.Module):
     nodes: Float64[np.ndarray, " k"]  # largest first
     projections: Float64[np.ndarray, "k c"]
     vectors: Float64[np.ndarray, "n k"]
-    change: float  # relative, of what was watched, at the last step
+    change: float  # relative change of the watched values at the last step
     iterations: int
     converged: bool
 
@@ -57,17 +57,18 @@ def top_eigen(
 ) -> PartialEigen:
     r"""The `count` largest eigenpairs of a symmetric matrix known by its products.
 
-    Each step adds the residuals of the leading Ritz vectors to the basis, which is the next block
-    of Lanczos; a full basis is cut down to its best part (thick restart). A block finds multiple
-    eigenvalues up to its width, and costs hardly more than a vector when products evaluate tiles.
+    Each step adds the residuals of the leading Ritz vectors to the basis, the next block of
+    Lanczos; a full basis is cut down to its best part (thick restart). A block finds eigenvalues of
+    a multiplicity up to its width, and costs hardly more than a vector when products evaluate
+    tiles.
 
     Args:
         matmat: product with the matrix.
         start: random block, at least `count` columns wide.
-        count: eigenpairs wanted.
+        count: number of eigenpairs.
         tolerance: residual norm to reach, relative to the largest eigenvalue.
         max_basis: columns kept at most; each takes two vectors of memory.
-        max_iterations: products to spend at most.
+        max_iterations: products with the matrix, at most.
 
     Example:
         >>> H = np.diag([3.0, 2.0, 1.0, 0.5])
@@ -81,7 +82,8 @@ def top_eigen(
     HQ = matmat(Q)
     k = 1
     while True:
-        theta, S = _ritz(Q, HQ)
+        T = Q.T @ HQ
+        theta, S = _descending((T + T.T) / 2)
         k_lead = min(width, len(theta))
         vectors = Q @ S[:, :k_lead]
         R = HQ @ S[:, :k_lead] - vectors * theta[:k_lead]
@@ -109,16 +111,16 @@ def krylov_quadrature(
 ) -> Quadrature:
     r"""Quadrature nodes and weights for the columns of `y`, exact up to degree $2k - 1$.
 
-    The Krylov space of all columns together is grown until the values of `watch`, functions of
-    nodes and projections, change by less than `tolerance` relative to themselves.
+    The Krylov space of all columns together grows until the values of `watch` change by less than
+    `tolerance`, relative to themselves.
 
     Args:
         matmat: product with the matrix.
         y: starting block.
-        watch: what the caller will compute, as a vector.
+        watch: what the caller will compute from nodes and projections, as a vector.
         companion: further columns whose Krylov space joins the basis, unweighted; random ones make
             the largest node the largest eigenvalue even when `y` has no part there.
-        tolerance: relative change at which to stop, twice in a row.
+        tolerance: relative change at which to stop, if reached twice in a row.
         max_basis: dimension of the Krylov space at most.
         progress: called after every step with the dimension so far and at most.
 
@@ -156,7 +158,7 @@ def krylov_quadrature(
 def orthonormal(
     block: Float64[np.ndarray, "n b"], Q: Float64[np.ndarray, "n m"], *, scale: float | None = None
 ) -> Float64[np.ndarray, "n r"]:
-    """Orthonormal columns that span `block` beyond the span of `Q`, dependent ones dropped."""
+    """Orthonormal columns that span `block` beyond the span of `Q`, without dependent ones."""
     if scale is None:
         scale = float(np.max(np.linalg.norm(block, axis=0), initial=0.0))
     for _ in range(2):  # once is not enough to full precision, twice is
@@ -166,14 +168,9 @@ def orthonormal(
     basis, R, _ = decomposition
     basis = basis[:, np.abs(np.diagonal(R)) > _DEPENDENT * scale]
     basis = basis[:, : len(basis) - Q.shape[1]]
-    # Columns that were almost nothing carry amplified rounding along Q.
+    # Columns that were almost zero carry amplified rounding along Q.
     basis = basis - Q @ (Q.T @ basis)
     return np.linalg.qr(basis)[0]
-
-
-def _ritz(Q, HQ):
-    T = Q.T @ HQ
-    return _descending((T + T.T) / 2)
 
 
 def _descending(T: Float64[np.ndarray, "k k"]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partial Cholesky factorisation with random pivots, and the preconditioner made of it."""
+"""Partial Cholesky factorisation with random pivots, and a preconditioner from it."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,6 @@ from jaxtyping import Float64, Int
 
 from unlazy.core.entries import entry
 
-_BLOCK = 128  # pivots drawn at a time
 _RANK_TOLERANCE = 1e-10  # of a block of pivots, below which they depend on each other
 
 
@@ -20,19 +19,19 @@ def pivoted_cholesky(
     diagonal: Float64[np.ndarray, " n"],
     rank: int,
     *,
-    block: int = _BLOCK,
+    block: int = 128,
 ) -> Float64[np.ndarray, "n r"]:
     r"""A factor $F$ with $H \approx F F^\top$, from few columns of $H$.
 
-    Pivots are drawn in blocks with probability proportional to what the factor leaves of the
-    diagonal, so that rows already explained, such as duplicates, are not drawn. The draw is fixed:
-    two runs agree. What is left, $H - F F^\top$, is positive semi-definite.
+    Pivots are drawn in blocks, with probability proportional to the diagonal of the remainder
+    $H - F F^\top$, so that rows already explained, such as duplicates, are not drawn. The seed is
+    fixed: two runs agree. The remainder is positive semi-definite.
 
     Args:
-        columns: the asked-for columns of $H$.
+        columns: gives the columns of $H$ of these numbers.
         diagonal: the diagonal of $H$.
-        rank: columns of the factor at most; fewer when they leave nothing.
-        block: pivots drawn at a time; some six arrays of that width are held beside the factor.
+        rank: columns of the factor at most; fewer when the remainder vanishes.
+        block: pivots drawn at a time; about six arrays of that width are held beside the factor.
 
     Example:
         >>> H = np.array([[1.0, 0.5], [0.5, 1.0]])
@@ -78,9 +77,9 @@ class LowRankPreconditioner(eqx.Module):
         *,
         ridge: float = 0.0,
     ) -> "LowRankPreconditioner":
-        """`mu` is the ridge plus the mean of what `F` leaves of the diagonal."""
+        """Take as `mu` the ridge plus the mean diagonal of the remainder."""
         left = np.mean(np.maximum(diagonal - np.einsum("ij,ij->i", F, F), 0.0))
-        # Never zero: where the factor leaves nothing, rounding of the diagonal is left.
+        # Never zero: without a remainder, the rounding of the diagonal is left.
         mu = ridge + max(float(left), 1e-12 * float(np.mean(diagonal)))
         core = np.linalg.cholesky(F.T @ F + mu * np.eye(F.shape[1]))
         return cls(F, core, float(mu))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
+from unlazy.linalg.cholesky_factors import DeviceCholesky, HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import IterativeSolution, Progress, conjugate_gradients
 
 # The rounding of a matrix with unit diagonal has a norm of about eps32 sqrt(n); the first shift
@@ -29,29 +29,21 @@ class Float32Factor(eqx.Module):
     def __call__(self, r: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The approximate inverse times each column of `r`."""
         scaled = self.scale[:, None] * r
-        # Of unit size first: late remainders would leave the range of float32.
+        # Scaled to unit size, since late remainders would leave the range of float32.
         size = np.linalg.norm(scaled, axis=0)
         size = np.where(size > 0, size, 1.0)
         return self.scale[:, None] * (self.factor.solve(scaled / size) * size)
 
 
-@entry
 def float32_factor(
     assemble: Callable[[Float64[np.ndarray, " n"], float], Float[np.ndarray | Array, "n n"]],
     diagonal: Float64[np.ndarray, " n"],
 ) -> Float32Factor | None:
-    r"""Factorise in float32, with the smallest shift of the diagonal for which that succeeds.
+    r"""Factorise in float32 with the smallest of a few shifts that succeeds; None if none does.
 
     Near-duplicate rows make a float32 factorisation fail though the float64 matrix is positive
-    definite (AR-54). A shifted factor is no longer an inverse, but a preconditioner still.
-
-    Args:
-        assemble: `assemble(scale, shift)` gives $S H S + \text{shift} I$ in float32, new each time;
-            it is used up.
-        diagonal: the diagonal of $H$.
-
-    Returns:
-        The factor, or None when even a large shift does not help.
+    definite (AR-54). A shifted factor is no longer an inverse, but still a preconditioner.
+    `assemble(scale, shift)` gives $S H S + \text{shift} I$ in float32, as a new array each time.
     """
     n = len(diagonal)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -73,13 +65,10 @@ def refined_solve(
 ) -> IterativeSolution | None:
     r"""Solve $H X = Y$ for a float64 matrix through a float32 factorisation.
 
-    The remainder is computed in float64 and solved for again, by conjugate gradients with the
-    factor as preconditioner: two or three rounds while the condition number is below 1e7.
+    Conjugate gradients with the factor as preconditioner solve for the float64 remainder: two or
+    three rounds while the condition number is below 1e7. None when no float32 factorisation exists.
 
     Source: AR-54, arXiv:1901.08584, where float32 alone loses two digits or fails.
-
-    Returns:
-        The solution with its true residual; None when no float32 factorisation exists.
 
     Example:
         >>> H = np.array([[2.0, 1.0], [1.0, 2.0]])
@@ -95,12 +84,9 @@ def refined_solve(
         scaled[np.diag_indices_from(scaled)] += np.float32(shift)
         return scaled
 
-    def matmat(V):
-        return H @ V
-
     factor = float32_factor(assemble, np.diagonal(H).copy())
     if factor is None:
         return None
     return conjugate_gradients(
-        matmat, y, precondition=factor, tolerance=tolerance, progress=progress
+        lambda V: H @ V, y, precondition=factor, tolerance=tolerance, progress=progress
     )

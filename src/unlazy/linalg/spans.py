@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orthonormal bases of column spaces, with a rank that is told from the singular values."""
+"""Orthonormal bases of column spaces, with the rank from the singular values."""
 
 import equinox as eqx
 import numpy as np
@@ -26,13 +26,9 @@ def column_space(
 ) -> ColumnSpace:
     """The space that the columns of `A` span, in float64.
 
-    A QR factorisation and then the singular values of its triangle: a product of `A` with its
-    transpose would square them, and lose those below 1e-8 of the largest.
-
-    Args:
-        A: any matrix, tall or wide.
-        cut: singular values up to this count as zero; relative to the largest, with `relative`.
-        relative: see above.
+    Singular values up to `cut` count as zero; with `relative`, up to `cut` times the largest. They
+    come from the triangle of a QR factorisation: the product of `A` with its transpose would square
+    them, and lose those below 1e-8 of the largest.
 
     Example:
         >>> space = column_space(np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 0.0]]), cut=1e-10)
@@ -42,7 +38,7 @@ def column_space(
     A = np.asarray(A, np.float64)
     if 0 in A.shape:
         return ColumnSpace(np.zeros((A.shape[0], 0)), np.zeros(0))
-    # LAPACK by NumPy, not XLA, which would compile anew for every number of columns.
+    # NumPy's LAPACK, not XLA, which would compile anew for every number of columns.
     Q, R = np.linalg.qr(A)
     U, values, _ = np.linalg.svd(R, full_matrices=False)
     rank = int(np.count_nonzero(values > (cut * values[0] if relative else cut)))

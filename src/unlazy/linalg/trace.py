@@ -37,15 +37,15 @@ def trace_estimate(
     z^\top f(H) z \approx \sum_j f(\theta_j) (v_j^\top z)^2$$
 
     with one Krylov space for all probes. The standard error is that of the mean over the probes;
-    the quadrature is carried until it no longer matters.
+    the quadrature continues until its own error no longer matters.
 
     Source: AR-32, arXiv:1901.08584; the trace of the inverse is the energy of random labels.
 
     Args:
-        function: of an array of eigenvalues, elementwise. It sees zero for those that are zero up
-            to rounding, of either sign; where it is infinite there, so is the result.
+        function: elementwise function of an array of eigenvalues. Those that are zero up to
+            rounding, of either sign, are passed as zero; if it is infinite there, so is the result.
         matmat: product with a positive semi-definite matrix.
-        probes: random signs, one probe a column, at least two.
+        probes: random signs, one probe per column, at least two.
         tolerance: relative change of the estimates at which the quadrature ends.
         max_basis: dimension of the Krylov space at most.
         eps: relative rounding of the matrix's entries, as for `gram_eigenvalues`.
@@ -64,7 +64,7 @@ def trace_estimate(
 
     def samples(nodes, projections):
         values = _values(function, gram_eigenvalues(nodes, n, eps=eps))
-        # A node that a probe has no part in counts for nothing, even where f is infinite.
+        # A node without a part of the probe contributes nothing, even where f is infinite.
         terms = np.where(projections == 0, 0.0, values[:, None])
         return np.sum(terms * projections**2, axis=0)
 
@@ -73,14 +73,11 @@ def trace_estimate(
     if not np.all(np.isfinite(values)):  # f is infinite at zero, and the matrix singular
         return Estimate(float(np.sum(values)), 0.0)
     spread = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    # What the quadrature still moved by is an error too, though not a random one.
+    # The last change of the quadrature is an error too, though not a random one.
     return Estimate(float(np.mean(values)), spread + rule.change * abs(float(np.mean(values))))
 
 
-def _values(
-    function: Callable[[Float64[np.ndarray, " k"]], Float64[np.ndarray, " k"]],
-    eigenvalues: Float64[np.ndarray, " k"],
-) -> Float64[np.ndarray, " k"]:
+def _values(function, eigenvalues: Float64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
     with np.errstate(divide="ignore"):  # log and 1/x are infinite at zero, and so is their trace
         values = np.asarray(function(eigenvalues), np.float64)
     if values.shape != eigenvalues.shape:

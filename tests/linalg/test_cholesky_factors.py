@@ -6,7 +6,43 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.linalg.in_place import DeviceCholesky, HostCholesky, cholesky_in_place
+from unlazy.linalg.cholesky_factors import (
+    DeviceCholesky,
+    HostCholesky,
+    cholesky,
+    cholesky_in_place,
+)
+
+
+def random_spd(n, smallest, seed):
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    values = np.geomspace(smallest, 1.0, n)
+    return (Q * values) @ Q.T, rng.standard_normal((n, 2))
+
+
+def test_solve_and_whiten_agree_with_numpy_in_float64_though_x64_is_off():
+    H, y = random_spd(60, 1e-4, seed=0)
+    factor = cholesky(H)
+    assert factor is not None
+    solution = np.asarray(factor.solve(y))
+    assert solution.dtype == np.float64
+    np.testing.assert_allclose(H @ solution, y, atol=1e-10)
+    energy = np.sum(np.asarray(factor.whiten(y)) ** 2)
+    assert energy == pytest.approx(np.sum(y * np.linalg.solve(H, y)), rel=1e-10)
+
+
+@pytest.mark.parametrize("smallest", [1e-2, 1e-6, 1e-10])
+def test_smallest_eigenvalue_is_an_upper_estimate_and_close(smallest):
+    H, _ = random_spd(80, smallest, seed=1)
+    factor = cholesky(H)
+    assert factor is not None
+    # Neighbouring eigenvalues are a factor (1/smallest)^(1/79) apart: 8 steps blend a few of them.
+    assert 0.99 * smallest <= factor.smallest_eigenvalue() <= 1.5 * smallest
+
+
+def test_an_indefinite_matrix_is_refused():
+    assert cholesky(np.diag([1.0, -1.0, 2.0])) is None
 
 
 def spd(n, seed=0):
@@ -48,7 +84,7 @@ def test_an_array_of_jax_is_used_up_and_factorised_in_its_own_precision(dtype, a
 
 @pytest.mark.parametrize("block", [1, 7, 50])
 def test_blocks_of_any_width_give_the_same(block, monkeypatch):
-    monkeypatch.setattr("unlazy.linalg.in_place._BLOCK", block)
+    monkeypatch.setattr("unlazy.linalg.cholesky_factors._BLOCK", block)
     H, V = spd(50), np.random.default_rng(1).standard_normal((50, 3))
     factor = cholesky_in_place(H.copy())
     assert isinstance(factor, HostCholesky)
