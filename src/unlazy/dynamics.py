@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel predicts for training by gradient descent: the linear surrogate in closed form."""
+"""What a kernel predicts for training by gradient descent, in closed form."""
 
 import math
 import warnings
@@ -24,6 +24,8 @@ from unlazy.core.float64 import float64
 from unlazy.kernels import KernelOperator
 from unlazy.linalg.eigen import Eigen, eigh, gram_eigenvalues
 from unlazy.linalg.lanczos import Quadrature, krylov_quadrature
+
+__all__ = ["KernelDynamics"]
 
 Steps = int | float | np.number | np.ndarray | Sequence
 """One step number or many; `math.inf` is the limit."""
@@ -64,16 +66,9 @@ class KernelDynamics(eqx.Module):
         *,
         learning_rate: float | None = None,
     ) -> "KernelDynamics":
-        """Decompose `H` once, at a cost of about 9 n^3 operations.
+        """Decompose a symmetric positive semi-definite `H`, in about 9 n^3 operations.
 
-        Args:
-            H: symmetric positive semi-definite Gram matrix.
-            y: labels.
-            learning_rate: None means 1/lambda_max, the largest for which no component overshoots.
-
-        Raises:
-            ValueError: `H` is not a finite symmetric matrix without negative eigenvalues, or `y`
-                does not fit it.
+        A `learning_rate` of None means 1/lambda_max, the largest for which no component overshoots.
 
         Warns:
             UnlazyWarning: `learning_rate` is above 2/lambda_max, where the dynamics diverge.
@@ -91,17 +86,13 @@ class KernelDynamics(eqx.Module):
         *,
         learning_rate: float | None = None,
     ) -> "KernelDynamics":
-        """The dynamics for labels `y` when the eigendecomposition is at hand."""
+        """Use an eigendecomposition that is at hand; otherwise as `from_gram`."""
         values, y = gram_eigenvalues(eigen.values), as_array(y, "y")
         check_labels(y, len(values))
-        if learning_rate is None:
-            learning_rate = 1 / float(values[0])
-        check_positive(learning_rate, "learning_rate")
-        learning_rate = float(learning_rate)
-        _warn_if_unstable(learning_rate, float(values[0]))
+        rate = _checked_rate(learning_rate, float(values[0]))
         with float64():
             projections = np.asarray(eigen.vectors.T @ jnp.asarray(y, jnp.float64))
-        return cls(values, eigen.vectors, projections, learning_rate)
+        return cls(values, eigen.vectors, projections, rate)
 
     @classmethod
     @entry
@@ -114,13 +105,13 @@ class KernelDynamics(eqx.Module):
         tolerance: float = 1e-8,
         max_basis: int = 1000,
     ) -> "KernelDynamics":
-        r"""The dynamics without the matrix, by Lanczos quadrature started at the labels.
+        r"""Predict without the matrix, by Lanczos quadrature started at the labels.
 
-        The eigenpairs are then Ritz pairs of the Krylov space of `y`, which stand for the whole
-        spectrum as Gauss nodes stand for an integral: the loss is exact for as many steps as there
-        were Lanczos steps and converges fast beyond, `movement` and `outputs` likewise, while
-        single eigenvalues other than the extreme ones are not those of $H$. The space belongs to
-        these labels: `with_labels` needs `from_gram`.
+        The eigenpairs are then Ritz pairs of the Krylov space of `y`, which represent the whole
+        spectrum as Gauss nodes represent an integral. The loss, `movement` and `outputs` are exact
+        for as many steps as there were Lanczos steps and converge fast beyond, while only the
+        extreme eigenvalues are those of $H$. The space belongs to these labels: `with_labels` needs
+        `from_gram`.
 
         Args:
             H: operator of a positive semi-definite Gram matrix.
@@ -128,9 +119,6 @@ class KernelDynamics(eqx.Module):
             learning_rate: None means 1/lambda_max.
             tolerance: of loss and movement, relative to the initial loss and the final movement.
             max_basis: dimension of the Krylov space at most; each takes a vector of memory.
-
-        Raises:
-            ValueError: `y` does not fit, or `H` has a negative eigenvalue.
 
         Warns:
             UnlazyWarning: `learning_rate` is above 2/lambda_max; the tolerance was not reached.
@@ -148,21 +136,17 @@ class KernelDynamics(eqx.Module):
         )
         _warn_if_unsettled(rule)
         values = gram_eigenvalues(rule.nodes, n, eps=H.tiles.eps)
-        if learning_rate is None:
-            learning_rate = 1 / float(values[0])
-        check_positive(learning_rate, "learning_rate")
-        _warn_if_unstable(float(learning_rate), float(values[0]))
+        rate = _checked_rate(learning_rate, float(values[0]))
         projections = rule.projections.reshape(-1, *np.shape(y)[1:])
         with float64():
             vectors = jnp.asarray(rule.vectors)
-        return cls(values, vectors, projections, float(learning_rate), rule.change)
+        return cls(values, vectors, projections, rate, rule.change)
 
     @entry
     def with_labels(self, y: Float[Array | np.ndarray, "n *c"]) -> "KernelDynamics":
         """The same kernel and learning rate for other labels, with no new decomposition.
 
-        Raises:
-            ValueError: the dynamics come from an operator, with a space for their own labels only.
+        Not for dynamics from an operator, whose space is for their own labels only.
         """
         n, r = self.eigenvectors.shape
         if r < n:
@@ -194,14 +178,13 @@ class KernelDynamics(eqx.Module):
     def outputs(
         self, step: int | float, cross_gram: Float[Array | np.ndarray, "t n"] | None = None
     ) -> Float64[np.ndarray, "t *c"]:
-        r"""Outputs after `step` steps, on the training set or on other points.
+        r"""Outputs after `step` steps, on the training set or on the points of `cross_gram`.
 
         $$f_k(x) = h(x)^\top V \operatorname{diag}\Big(\frac{1 - (1-\eta\lambda)^k}{\lambda}\Big)
         V^\top y$$
 
-        Args:
-            step: number of steps; `math.inf` gives the interpolating predictor $h(x)^T H^{-1} y$.
-            cross_gram: kernel between the other points and the training set, one row a point.
+        The rows of `cross_gram` are $h(x)$, the kernel between a point and the training set. With
+        `math.inf` steps this is the interpolating predictor $h(x)^T H^{-1} y$.
         """
         learnt = 1 - self._decay(step)
         with float64():
@@ -219,22 +202,19 @@ class KernelDynamics(eqx.Module):
         $$\|W(k) - W(0)\|_F^2
         = \sum_i \frac{(1 - (1-\eta\lambda_i)^k)^2}{\lambda_i} (v_i^\top y)^2$$
 
-        Non-decreasing for learning rates up to 1/lambda_max. `movement(math.inf)` is
-        $\sqrt{y^\top H^{-1} y}$ when the labels can be interpolated; parts of them that lie where
-        the kernel vanishes never move anything, and `labels.energy` is infinite.
+        It never decreases for learning rates up to 1/lambda_max. `movement(math.inf)` is
+        $\sqrt{y^\top H^{-1} y}$ when the labels can be interpolated. Otherwise `labels.energy` is
+        infinite, while parts of the labels where the kernel vanishes move nothing.
         """
         learnt = 1 - self._decay(step)
         return float(np.sqrt(np.sum(self._divided(learnt) * learnt * self._squares)))
 
     @entry
     def steps_to(self, relative_loss: float) -> int | float:
-        """Number of steps until the loss is at most `relative_loss` times the initial one.
+        """Number of steps until the loss is at most `relative_loss`, in (0, 1], of the initial one.
 
-        `math.inf` when it never is, because labels lie where the kernel vanishes.
-
-        Raises:
-            ValueError: `relative_loss` is not in (0, 1], or the learning rate is 2/lambda_max or
-                more, for which the loss need not fall.
+        It is `math.inf` if the loss never is, because labels lie where the kernel vanishes. Raises
+        for learning rates of 2/lambda_max or more, for which the loss need not fall.
         """
         if not 0 < relative_loss <= 1:
             raise ValueError(
@@ -281,7 +261,7 @@ class KernelDynamics(eqx.Module):
         r"""$|1 - \eta\lambda_i|^e$ for each exponent (row) and eigenvalue (column)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = self.learning_rate * self.eigenvalues
-            # log1p keeps the digits of small eta lambda; log(0) is -inf, which is weight zero.
+            # log1p keeps the digits of small eta lambda; log(0) is -inf, a weight of zero.
             log_factor = np.where(rate < 0.5, np.log1p(-rate), np.log(np.abs(1 - rate)))
             power = exponents[:, None] * log_factor[None, :]
         # At k = 0 nothing has moved, and a vanishing eigenvalue never moves: 0 * inf counts as 0.
@@ -319,7 +299,7 @@ def _scale_rows(scale: Float64[np.ndarray, " n"], rows: Float64[np.ndarray, "n *
 def _watched_curves(
     nodes: Float64[np.ndarray, " r"], projections: Float64[np.ndarray, "r c"]
 ) -> Float64[np.ndarray, " w"]:
-    """What must have settled: the loss over many decades of steps, and the final movement."""
+    """The values that must settle: the loss over many decades of steps, and the final movement."""
     rate = np.clip(nodes / max(float(nodes[0]), float(np.finfo(np.float64).tiny)), 0.0, 1.0)
     squares = np.sum(projections**2, axis=1)
     steps = 2.0 ** np.arange(0, 24, 2)
@@ -342,7 +322,11 @@ def _warn_if_unsettled(rule: Quadrature) -> None:
         )
 
 
-def _warn_if_unstable(learning_rate: float, largest: float) -> None:
+def _checked_rate(learning_rate: float | None, largest: float) -> float:
+    """The learning rate, by default 1/lambda_max; warns if it is unstable."""
+    learning_rate = 1 / largest if learning_rate is None else learning_rate
+    check_positive(learning_rate, "learning_rate")
+    learning_rate = float(learning_rate)
     if learning_rate * largest > 2:
         warnings.warn(
             f"learning_rate={learning_rate:.4g} is above 2/lambda_max={2 / largest:.4g}: the "
@@ -350,3 +334,4 @@ def _warn_if_unstable(learning_rate: float, largest: float) -> None:
             UnlazyWarning,
             stacklevel=user_level(),
         )
+    return learning_rate

@@ -47,7 +47,6 @@ from unlazy.core.errors import UnlazyError
 SOURCE = Path(unlazy.__file__).parent
 EXAMPLES = Path(__file__).parent / "fuzz_examples.txt"  # for names whose docstring has none
 NO_ROOMS = {"__main__", "cli", "core", "papers"}
-UNLISTED = {"activations", "dynamics"}  # one file each, without `__all__`
 
 
 class Call(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which polynomial degrees a label vector is made of, and which of them cost the kernel most."""
+"""The polynomial degrees in a label vector, and what each of them costs the kernel."""
 
 import equinox as eqx
 import jax
@@ -14,14 +14,11 @@ from unlazy.kernels import relu_gram
 from unlazy.labels.energies import energy as label_energy
 from unlazy.linalg import eigh
 
-_RANK_TOLERANCE = 1e-9  # of the largest eigenvalue: below it a direction is rounding
+_RANK_TOLERANCE = 1e-9  # of the largest eigenvalue; a direction below it is rounding
 
 
 class DegreeSpectrum(eqx.Module):
-    """The parts of a label vector by degree 0, 1, ... and, as the last entry, all the rest.
-
-    The parts are orthogonal and add up to the labels.
-    """
+    """Orthogonal parts of a label vector: of degree 0, 1, ... and, last, the rest."""
 
     parts: Float64[np.ndarray, "n q"]
     shares: Float64[np.ndarray, " q"]  # of the squared norm; they sum to one
@@ -31,7 +28,7 @@ class DegreeSpectrum(eqx.Module):
 
     @property
     def hidden_share(self) -> float:
-        """Share of the odd degrees from 3 on, to which the kernel is blind: the tell-tale."""
+        """Share of the odd degrees from 3 on, to which the kernel is blind."""
         return float(self.shares[3:-1:2].sum())
 
 
@@ -39,23 +36,23 @@ class DegreeSpectrum(eqx.Module):
 def degree_spectrum(
     x: Float[Array | np.ndarray, "n d"], y: Float[Array | np.ndarray, " n"], *, degree: int = 6
 ) -> DegreeSpectrum:
-    r"""Split labels by polynomial degree: which degrees there are, and which make them expensive.
+    r"""Split labels by polynomial degree, with the share and the cost of each degree.
 
     $$y = \sum_{k=0}^{q} y_k + y_{>q}, \qquad y_k = (Q_k - Q_{k-1})\, y$$
 
-    with $Q_k$ the orthogonal projection on the values at the samples of all polynomials of degree
-    at most k on the sphere; the step from $Q_{k-1}$ to $Q_k$ is made with the Gegenbauer kernel of
-    degree k, the reproducing kernel of the spherical harmonics. So $y_k$ is what polynomials of
-    degree k explain that lower ones do not; a polynomial of degree at most q leaves no rest.
+    $Q_k$ is the orthogonal projection on the values at the samples of all polynomials of degree at
+    most k on the sphere; the step from $Q_{k-1}$ to $Q_k$ uses the Gegenbauer kernel of degree k,
+    the reproducing kernel of the spherical harmonics. So $y_k$ is what polynomials of degree k
+    explain and lower ones do not; a polynomial of degree at most q leaves no rest.
 
-    A part that weighs little may cost much: `energies` holds $y_k^\top H^{-1} y_k$ of each, and
-    $\sqrt M \le \sum_k \sqrt{M_k}$. Odd degrees from 3 on, `hidden_share`, are those that the
-    kernel does not see: labels with such a part have an energy that grows with n. Appending a
-    constant coordinate to the inputs before normalising restores them.
+    A part that weighs little may cost much: `energies` holds $M_k = y_k^\top H^{-1} y_k$ of each,
+    and $\sqrt M \le \sum_k \sqrt{M_k}$. The kernel does not see odd degrees from 3 on,
+    `hidden_share`: labels with such a part have an energy that grows with n. Appending a constant
+    coordinate to the inputs before normalising restores them.
 
     Each space explains a little of anything, noise and higher degrees too, in proportion to its
-    dimension: compare `shares` with `random_shares`. Once as many polynomials as samples are at
-    hand everything is explained; in high dimension that happens at degree 2.
+    dimension: compare `shares` with `random_shares`. Once there are as many polynomials as samples,
+    everything is explained; in high dimension that happens at degree 2.
 
     Source: AR-115, beside arXiv:1901.08584 section 6.
 
@@ -64,9 +61,6 @@ def degree_spectrum(
         y: labels.
         degree: the highest to tell apart. Each costs an eigendecomposition, about 9 n^3
             operations, until all of the n dimensions are used.
-
-    Raises:
-        ValueError: rows of `x` are not of unit norm, or a shape does not fit.
 
     Warns:
         UnlazyWarning: a part cannot be interpolated, because of duplicate rows; its energy is
@@ -127,7 +121,7 @@ def _new_directions(kernel: Float64[np.ndarray, "n n"], span: Float64[np.ndarray
     n, q = span.shape
     if q == n:
         return np.zeros((n, 0))
-    # Twice is enough: one projection leaves a rounding error in the span.
+    # Twice, since one projection leaves a rounding error in the span.
     for _ in range(2):
         kernel = kernel - span @ (span.T @ kernel)
         kernel = kernel - (kernel @ span) @ span.T

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The label energy y^T H^-1 y and the complexity measure made of it, safe for singular H."""
+"""The label energy y^T H^-1 y and the complexity measure made of it, also for singular H."""
 
 import math
 import warnings
@@ -18,7 +18,7 @@ from unlazy.kernels.solving import solve_tiles
 from unlazy.linalg import cholesky, eigh
 
 _MOST_PAIRS = 5  # named in the warning
-_RESIDUAL = 1e-10  # of solves with an operator; the energy's error is of its square
+_RESIDUAL = 1e-10  # of solves with an operator; the energy's error is about its square
 _LARGEST_EIGH = 5000  # rows of an operator up to which a singular one is decomposed
 
 
@@ -31,23 +31,15 @@ def energy(
     $$M = y^\top H^{-1} y$$
 
     the squared RKHS norm of the interpolating function, and the squared distance that an infinitely
-    wide network travels to fit the labels. Summed over the columns of `y`. Computed by a float64
-    Cholesky factorisation, n^3/3 operations; for an operator by `KernelOperator.solve`, within the
-    memory that it was given.
+    wide network travels to fit the labels; summed over the columns of `y`. A float64 Cholesky
+    factorisation takes n^3/3 operations. For an operator (`kernels.operator`), `solve` keeps within
+    its memory.
 
-    A singular `H` (duplicate rows in the data) is met by the pseudo-inverse: the value is that
-    without the duplicates when their labels agree. When they do not, no function interpolates:
-    the result is `inf`, with a warning that names the rows. No ridge is ever added.
+    For a singular `H` (duplicate rows in the data) the pseudo-inverse is used: if the duplicates'
+    labels agree, the value is that without them. If they do not, no function interpolates: the
+    result is `inf`, with a warning that names the rows. No ridge is ever added.
 
     Source: AR-11, AR-32 and AR-33, arXiv:1901.08584 Theorem 5.1.
-
-    Args:
-        H: Gram matrix, or the operator of one (`kernels.operator`).
-        y: labels.
-
-    Raises:
-        ValueError: `H` is not finite, square, symmetric and positive semi-definite; `y` does not
-            fit it.
 
     Warns:
         UnlazyWarning: the labels cannot be interpolated, or the solve with an operator has not
@@ -65,10 +57,11 @@ def energy(
     check_labels(y, K.shape[0])
     K, y = _balanced(K, y)
     factor = cholesky(K)
-    if factor is not None and (smallest := factor.smallest_eigenvalue()) > _null_tolerance(
-        K, _trace(K)
-    ):
-        _warn_of_single_precision(K, smallest)
+    tolerance = _null_tolerance(K, float(np.sum(_diagonal(K))))
+    if factor is not None and (smallest := factor.smallest_eigenvalue()) > tolerance:
+        if K.dtype == jnp.float32:
+            largest = float(np.max(np.sum(np.abs(np.asarray(K)), axis=1)))
+            _warn_of_rounding(float(np.finfo(np.float32).eps) * largest / smallest)
         white = np.asarray(factor.whiten(y))
         return float(np.sum(white**2))
     return _energy_on_the_range(K, np.asarray(y, np.float64).reshape(K.shape[0], -1))
@@ -82,9 +75,10 @@ def complexity(
 
     $$\sqrt{\frac{2\, y^\top H^{-1} y}{n}}$$
 
-    Not clipped: above 1 it says nothing as a bound, but still ranks label sets.
+    It is not clipped: above 1 it says nothing as a bound, but still ranks label sets. Raises and
+    warns as `labels.energy` does.
 
-    Source: AR-11, arXiv:1901.08584 Theorem 5.1. Raises and warns as `labels.energy` does.
+    Source: AR-11, arXiv:1901.08584 Theorem 5.1.
 
     Example:
         >>> complexity(jnp.eye(2) / 4, jnp.array([2.0, 2.0]))
@@ -94,22 +88,15 @@ def complexity(
 
 
 def _balanced(H: Array | np.ndarray, y: Array | np.ndarray) -> tuple[Any, Any]:
-    """The same energy from a unit diagonal, where the rows' norms differ much.
+    """The same energy from a unit diagonal, if the rows' norms differ much.
 
-    A row of small norm makes a small eigenvalue, which must not be taken for a dependent row.
+    A row of small norm makes a small eigenvalue, which must not look like a dependent row.
     """
     size = np.sqrt(np.maximum(_diagonal(H), 0))
     if size.min() <= 0 or size.max() <= 30 * size.min():
         return H, y
     labels = np.asarray(y, np.float64)
     return np.asarray(H) / np.outer(size, size).astype(H.dtype), (labels.T / size).T
-
-
-def _warn_of_single_precision(H: Array | np.ndarray, smallest: float) -> None:
-    if H.dtype != jnp.float32:
-        return
-    largest = float(np.max(np.sum(np.abs(np.asarray(H)), axis=1)))
-    _warn_of_rounding(float(np.finfo(np.float32).eps) * largest / smallest)
 
 
 def _warn_of_rounding(error: float) -> None:
@@ -122,10 +109,6 @@ def _warn_of_rounding(error: float) -> None:
         )
 
 
-def _trace(H: Float[Array | np.ndarray, "n n"]) -> float:
-    return float(np.sum(_diagonal(H)))
-
-
 def _diagonal(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
     with float64():
         return np.asarray(jnp.diagonal(H), np.float64)
@@ -134,9 +117,9 @@ def _diagonal(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
 def null_tolerance(n: int, dtype: jnp.dtype, *, size: float, largest: float) -> float:
     """Eigenvalues below this count as zero, for entries up to `size` that came in `dtype` (AR-33).
 
-    First, what a float64 factorisation leaves; then what rounding left in the entries: errors of
-    size e, independent, make a matrix of norm 2 sqrt(n) e. A matrix made in float64 with a plain
-    arccos has errors of 1e-8 at duplicate rows; `relu_gram` has none.
+    It is the larger of the rounding of a float64 factorisation and that of the entries: independent
+    errors of size e make a matrix of norm 2 sqrt(n) e. A matrix made in float64 with a plain arccos
+    has errors of 1e-8 at duplicate rows; `relu_gram` has none.
     """
     entries = 4 * math.sqrt(n) * float(np.finfo(np.float32).eps) if dtype == jnp.float32 else 2e-8
     return max(n * float(np.finfo(np.float64).eps) * largest, entries * size)
@@ -166,7 +149,7 @@ def _energy_on_the_range(H: Float[Array | np.ndarray, "n n"], y: Float64[np.ndar
 
 
 def _operator_energy(H: KernelOperator, y: Float64[np.ndarray, "n c"]) -> float:
-    """The energy by a solve; what that leaves open is settled from the rows that are parallel."""
+    """The energy by a solve; if that fails or `H` is singular, from the rows that are parallel."""
     solution = solve_tiles(H.tiles, y, tolerance=_RESIDUAL)
     if solution.converged and not solution.singular:
         _warn_of_rounding(solution.rounding)
@@ -184,18 +167,14 @@ def _operator_energy(H: KernelOperator, y: Float64[np.ndarray, "n c"]) -> float:
         dense = H.dense().astype(jnp.float32) if H.tiles.eps else H.dense()  # as it was computed
         return _energy_on_the_range(*_balanced(dense, y))
     if not solution.converged:
-        _warn_of_bound(solution.residual)
-    return max(solution.energy, 0.0)  # a lower bound that no kernel undercuts
-
-
-def _warn_of_bound(residual: float) -> None:
-    warnings.warn(
-        f"The solve for the label energy has not converged (relative residual {residual:.2g}): "
-        "the value is a lower bound only. Give the operator more memory, or look for rows that "
-        "are nearly the same.",
-        UnlazyWarning,
-        stacklevel=user_level(),
-    )
+        warnings.warn(
+            "The solve for the label energy has not converged (relative residual "
+            f"{solution.residual:.2g}): the value is a lower bound only. Give the operator more "
+            "memory, or look for rows that are nearly the same.",
+            UnlazyWarning,
+            stacklevel=user_level(),
+        )
+    return max(solution.energy, 0.0)  # no energy is below zero
 
 
 def _warn_of_conflict(first: np.ndarray, second: np.ndarray, mass: float | None = None) -> None:
@@ -225,7 +204,7 @@ def _parallel_pairs(H: Float64[np.ndarray, "n n"]) -> tuple[np.ndarray, np.ndarr
 def _conflicting_pairs(
     i: np.ndarray, j: np.ndarray, diagonal: Float64[np.ndarray, " n"], y: Float64[np.ndarray, "n c"]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the parallel pairs whose labels are not in the ratio of their norms."""
+    """The parallel pairs whose labels are not in the ratio of their norms."""
     norm = np.sqrt(np.maximum(diagonal, 0))
     gap = np.linalg.norm(y[i] * norm[j, None] - y[j] * norm[i, None], axis=1)
     conflict = gap > 1e-6 * np.linalg.norm(y) * np.maximum(norm[i], norm[j])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each sample costs: the label energy that leaving it out would save."""
+"""What each sample costs: the label energy that leaving it out saves."""
 
 import warnings
 
@@ -16,8 +16,7 @@ from unlazy.core.errors import UnlazyWarning
 from unlazy.core.float64 import float64
 from unlazy.labels.energies import energy as label_energy
 from unlazy.labels.energies import null_tolerance
-from unlazy.linalg.cholesky_factors import CholeskyFactor, cholesky
-from unlazy.linalg.eigen import eigh
+from unlazy.linalg import cholesky, eigh
 
 
 class LeaveOneOut(eqx.Module):
@@ -44,20 +43,15 @@ def leave_one_out(
     y_i - f_{-i}(x_i) = \frac{\alpha_i}{(H^{-1})_{ii}}, \qquad \alpha = H^{-1} y$$
 
     exactly, with $M_{-i}$ the label energy and $f_{-i}$ the interpolant without row i; costs are
-    summed over the columns of `y`. One inverse serves all rows: about n^3 operations, once the
-    memory of `H` beside it.
+    summed over the columns of `y`. One inverse serves all rows, in about n^3 operations and the
+    memory of a second `H`.
 
     A row that depends on others under the kernel (a duplicate with an equal label) costs nothing.
-    Rows whose labels are in conflict cost `inf`, as `labels.energy` is `inf` with them; the costs
-    of the other rows are then those among themselves, without the rows in conflict.
+    Rows whose labels conflict cost `inf`, as `labels.energy` does with them, and a warning names
+    them; the costs of the other rows are then computed without the rows in conflict. Raises as
+    `labels.energy` does.
 
     Source: AR-114, beside arXiv:1901.08584 Theorem 5.1.
-
-    Raises:
-        ValueError: as `labels.energy`.
-
-    Warns:
-        UnlazyWarning: labels are in conflict; the rows are named.
 
     Example:
         >>> result = leave_one_out(jnp.diag(jnp.array([4.0, 0.25])), jnp.array([1.0, -1.0]))
@@ -68,16 +62,19 @@ def leave_one_out(
     check_gram(H)
     check_labels(y, H.shape[0])
     labels = np.asarray(y, np.float64)
-    # The costs are those of any multiple of a row. Of unit norm, a small row does not look like a
-    # dependent one.
-    size = _sizes(H)
+    # A multiple of a row has the same costs. At unit norm, a small row does not look dependent.
+    with float64():
+        size = np.sqrt(np.maximum(np.asarray(jnp.diagonal(H), np.float64), 0))
+        size = np.where(size > 0, size, 1.0)
+        unit = jnp.asarray(H, jnp.float64) / size[:, None] / size[None, :]
     by_row = size.reshape(-1, *[1] * (labels.ndim - 1))
     n = H.shape[0]
     tolerance = null_tolerance(n, H.dtype, size=1.0, largest=float(n))  # of a unit diagonal
-    unit = _unit_diagonal(H, size)
     factor = cholesky(unit)
     if factor is not None and factor.smallest_eigenvalue() > tolerance:
-        alpha, diagonal = _inverse(factor, labels / by_row)
+        with float64():
+            alpha = np.asarray(factor.solve(labels / by_row))
+            diagonal = np.asarray(_inverse_diagonal(factor.L))
         energy = float(np.sum(alpha * labels / by_row))
         result = _result(energy, alpha, diagonal, np.zeros(n, bool))
     else:
@@ -87,16 +84,11 @@ def leave_one_out(
 
 
 def _result(energy: float, alpha, diagonal, free) -> LeaveOneOut:
-    """From the solution and the diagonal of the inverse; rows that are `free` cost nothing."""
+    """Costs from the solution and the inverse's diagonal; rows that are `free` cost nothing."""
     by_row = np.where(free, 1.0, diagonal).reshape(-1, *[1] * (alpha.ndim - 1))
     surprises = np.where(free.reshape(by_row.shape), 0.0, alpha / by_row)
     costs = np.sum((alpha * surprises).reshape(len(diagonal), -1), axis=1)
     return LeaveOneOut(energy, np.maximum(costs, 0.0), surprises)
-
-
-def _inverse(factor: CholeskyFactor, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    with float64():
-        return np.asarray(factor.solve(y)), np.asarray(_inverse_diagonal(factor.L))
 
 
 @jax.jit
@@ -105,22 +97,10 @@ def _inverse_diagonal(L: Float64[Array, "n n"]) -> Float64[Array, " n"]:
     return jnp.sum(jsl.solve_triangular(L, identity, lower=True) ** 2, axis=0)
 
 
-def _sizes(H: Float[Array | np.ndarray, "n n"]) -> Float64[np.ndarray, " n"]:
-    """The norms of the rows under the kernel; 1 where one vanishes."""
-    with float64():
-        size = np.sqrt(np.maximum(np.asarray(jnp.diagonal(H), np.float64), 0))
-    return np.where(size > 0, size, 1.0)
-
-
-def _unit_diagonal(H: Float[Array | np.ndarray, "n n"], size: np.ndarray) -> Array:
-    with float64():
-        return jnp.asarray(H, jnp.float64) / size[:, None] / size[None, :]
-
-
 def _singular(
     H: Float64[np.ndarray, "n n"], y: np.ndarray, energy: float, tolerance: float
 ) -> LeaveOneOut:
-    """By the pseudo-inverse, which serves the rows that no null vector touches."""
+    """Costs by the pseudo-inverse, which serves the rows that no null vector touches."""
     eigen = eigh(H)
     vectors, null = np.asarray(eigen.vectors), eigen.values <= tolerance
     outside = vectors[:, null] @ (vectors[:, null].T @ y)
