@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m unlazy`, the same as `unlazy`."""
+"""The entry point of `python -m unlazy` and `unlazy`."""
 
 import sys
 
@@ -7,7 +7,7 @@ from unlazy.core.interrupts import INTERRUPTS
 
 
 def main() -> None:
-    """Run the command line, interruptible from the start, while it is still being imported."""
+    """Run the command line, interruptible even while it is being imported."""
     # Not undone at the end: an interrupt while Python shuts down would print a traceback.
     INTERRUPTS.watch()
     try:

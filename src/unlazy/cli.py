@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: thin, no logic.
 
-Standard output has the result alone; all else goes to standard error. What is heavy to import is
-imported where it is used, so that `--help` is quick. `EXIT_CODES` lists the exit codes.
+Standard output has only the result; everything else goes to standard error. Heavy modules are
+imported where they are used, so that `--help` is quick. `EXIT_CODES` lists the exit codes.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from unlazy.core.interrupts import INTERRUPTS
 if TYPE_CHECKING:
     import rich.console
 
-    from unlazy.experiments import Experiment, Reporter, RunReport
+    from unlazy.experiments import Experiment, Reporter
 
 EXIT_CODES = {
     0: "all is well",
@@ -104,7 +104,7 @@ def run(
     as_json: Json = False,
 ) -> int:
     """Compute figures, or resume them; draw them, and check what their papers say of them."""
-    from unlazy.experiments import run_experiment
+    from unlazy.experiments import rendering, run_experiment
 
     advice = f"finished cells are stored in '{out}', and the same command resumes after them."
     with _interruptible(advice), contextlib.ExitStack() as until_end:
@@ -118,7 +118,7 @@ def run(
                 )
             reports.append(report)
             if not as_json:
-                _show_report(report)
+                rendering.show_report(_console(), report)
     if as_json:
         content = [report.to_dict() for report in reports]
         _print_json(content[0] if len(names or ()) == 1 else {"figures": content})
@@ -182,7 +182,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _call(arguments: list[str]) -> Any:
-    """Run the command, to the last character that it prints; returns its exit code."""
+    """Run the command and flush its output; returns its exit code."""
     streams.check_output()
     try:
         os.getcwd()
@@ -197,10 +197,7 @@ def _call(arguments: list[str]) -> Any:
 
 @contextlib.contextmanager
 def _interruptible(advice: str = "") -> Iterator[None]:
-    """Turn an interrupt into the error that is reported, whatever became of it on its way.
-
-    It may have been swallowed, or turned into another error by a library.
-    """
+    """Report an interrupt as an error, even if a library swallowed it or raised another error."""
     try:
         yield
         INTERRUPTS.check()
@@ -215,7 +212,7 @@ def _interruptible(advice: str = "") -> Iterator[None]:
 
 
 def _reporter(until_end: contextlib.ExitStack) -> "Callable[[], Reporter]":
-    """Begin to keep compiled programs; returns what makes a reporter for each figure."""
+    """Start keeping compiled programs; returns a function that makes a reporter per figure."""
     from unlazy.experiments import PassingReporter, kept_programs, reporter_for
 
     keep = until_end.enter_context(kept_programs(lambda text: reporter_for(sys.stderr).note(text)))
@@ -227,7 +224,7 @@ def _reporter(until_end: contextlib.ExitStack) -> "Callable[[], Reporter]":
 def _chosen(
     names: list[str] | None, every: bool, preset: str, out: Path, *, as_json: bool
 ) -> "list[Experiment]":
-    """The figures asked for; raises, before the first is computed, where one lacks the preset."""
+    """The chosen figures; raises before the first is computed if one lacks the preset."""
     from unlazy import papers
 
     if out == Path():
@@ -243,18 +240,20 @@ def _chosen(
 
 
 def _aside(as_json: bool) -> contextlib.AbstractContextManager[Any]:
-    """A library that prints must not spoil the JSON."""
+    """Send what libraries print to standard error if standard output is JSON."""
     return contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
 
 
 def _fail_with(error: Exception, *, as_json: bool) -> int:
-    """Report an error: one line, and a traceback only for what nobody foresaw."""
+    """Report an error in one line, with a traceback only if nobody foresaw it."""
     if isinstance(error, _UsageError):
         message = error.format_message()  # pyright: ignore[reportAttributeAccessIssue]  # every usage error has it
         end = "" if message.endswith(("?", ".")) else "."
         return _fail(f"{message}{end} See unlazy --help.", as_json=as_json)
-    # A cell's error is a wrapper that says how to resume: whether it was foreseen, its cause tells.
-    cause = error.__cause__ if _is_cell_error(error) else error
+    from unlazy.experiments import CellError
+
+    # A cell's error is a wrapper that says how to resume; its cause tells whether it was foreseen.
+    cause = error.__cause__ if isinstance(error, CellError) else error
     if isinstance(cause, UnlazyError):
         return _fail(str(error), as_json=as_json, code=cause.exit_code)
     with contextlib.suppress(OutputError):
@@ -263,16 +262,10 @@ def _fail_with(error: Exception, *, as_json: bool) -> int:
     return _fail(f"{kind}{error}", as_json=as_json)
 
 
-def _is_cell_error(error: Exception) -> bool:
-    from unlazy.experiments import CellError
-
-    return isinstance(error, CellError)
-
-
 def _fail(message: str, *, as_json: bool, code: int = 2) -> int:
-    """Say what is wrong on one line of standard error, and as JSON where that was asked for."""
+    """Say what is wrong in one line on standard error, and as JSON if that was asked for."""
     line = " ".join(message.split())
-    with contextlib.suppress(OutputError):  # the code that stands says more
+    with contextlib.suppress(OutputError):  # the exit code says more
         sys.stderr.write(f"unlazy: {line}\n")
         sys.stderr.flush()
         if as_json:
@@ -285,14 +278,8 @@ def _print_json(content: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def _show_report(report: "RunReport") -> None:
-    from unlazy.experiments import rendering
-
-    rendering.show_report(_console(), report)
-
-
 def _console() -> "rich.console.Console":
-    """Standard output for people; wide where it is no terminal, so that tables are not folded."""
+    """Standard output for people, wide if it is not a terminal so that tables do not wrap."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 120)

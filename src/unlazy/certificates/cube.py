@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.certificates.samples import check_degree, cube_sample, repeated_rows
 from unlazy.certificates.span_risks import NoisySpan, cut, risk_bounds
-from unlazy.certificates.verdicts import THRESHOLD, CubeCertificate, check_target
+from unlazy.certificates.verdicts import CubeCertificate, check_target
 from unlazy.core.checks import as_array, check_count, check_finite, check_inputs, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
@@ -17,13 +17,9 @@ from unlazy.data import corners
 from unlazy.linalg import column_space
 from unlazy.special import subset_masks, subsets, walsh_hadamard
 
-Inputs = Float[Array | np.ndarray, "n d"]
 _ENTRIES = 2**28  # of the table of functions on the cube, 2 GB
-_LISTED = 16  # entries of a corner that are run through at a time: all corners of 24 take 3.2 GB
-ACCURACY = 1e-14  # of the values of a function: some forty roundings
-_ARITHMETIC = 16 * float(
-    np.finfo(np.float64).eps
-)  # backward error of our own factorisations, relative
+_LISTED = 16  # coordinates whose corners are listed at a time: all corners of 24 take 3.2 GB
+_ARITHMETIC = 16 * 2.0**-52  # relative backward error of our own factorisations
 _CUT = 1e-9  # of the singular values of the parts of one degree, which are at most 1
 _PSD = 1e-8  # a negative eigenvalue this small, relative to the largest, is rounding
 
@@ -31,15 +27,15 @@ _PSD = 1e-8  # a negative eigenvalue this small, relative to the largest, is rou
 @entry
 def kernel(
     kernel: Callable[..., Any],
-    x: Inputs,
+    x: Float[Array | np.ndarray, "n d"],
     *,
     degree: int,
     alpha: int | float = 0.3,
-    threshold: int | float = THRESHOLD,
+    threshold: int | float = 1 / 16,
     others: Float[Array | np.ndarray, "q e"] | None = None,
     weights: Float[Array | np.ndarray, " q"] | None = None,
     averaged: bool = False,
-    accuracy: int | float = ACCURACY,
+    accuracy: int | float = 1e-14,
     dimension: int | None = None,
 ) -> CubeCertificate:
     r"""The least risk that a kernel method on a sample can reach, whatever its weights.
@@ -50,43 +46,38 @@ def kernel(
     = 1 + \alpha^2 - (P_{ii} + 2\alpha P_{iS} + \alpha^2 P_{SS})$$
 
     with P the projector onto the span of the $K(\cdot, x_n)$ in the basis of parities. The cost is
-    $O(2^d N^2)$ for all targets at once: d = 16 and N = 100 take a second or two. Kernels that are
-    functions of $\langle x, x'\rangle$ have `certificates.dot_product` for any d.
+    $O(2^d N^2)$ for all targets at once: d = 16 and N = 100 take a second or two. For kernels that
+    are functions of $\langle x, x'\rangle$, `certificates.dot_product` takes any d.
 
-    The other coordinates of the inputs, if any, follow a law of their own with finitely many values
-    `others` of probabilities `weights`, independent of the cube. The risk is then under the law of
-    all coordinates, and is at least the `averaged` one, of the functions averaged over the others.
+    The other coordinates of the inputs, if any, are independent of the cube and take finitely many
+    values `others` with probabilities `weights`. The risk is then under the law of all coordinates,
+    and is at least the `averaged` one, of the functions averaged over the others.
 
-    The values of the kernel are known up to rounding, `accuracy`. The result has bounds of R on
-    both sides that hold for every kernel within this distance of the values, and calls a target
-    not learnt, learnt or undecided by them. A direction of the span whose singular value is below
-    the error may point anywhere, and a learner with large weights may use it: with one such
-    direction no target can be called not learnt. Smooth kernels of a large bandwidth have many.
-    So have functions that depend on each other, such as a cubic kernel on more points than there
-    are cubic polynomials. Pass the `dimension` that the functions of these points span.
+    The values of the kernel are known up to `accuracy`. The result bounds R on both sides for every
+    kernel within this distance of the values; each target is not learnt, learnt or undecided. A
+    direction of the span whose singular value is below the error may point anywhere, and a learner
+    with large weights may use it: with one such direction no target is certainly not learnt. Smooth
+    kernels of a large bandwidth have many, and so have functions that depend on each other, such as
+    a cubic kernel on more points than there are cubic polynomials. For these, pass the `dimension`
+    that the functions span.
 
     Source: RN-21, RN-22 and RN-25, arXiv:1905.10337 Theorem 2, Lemma D.1 and Remark D.3.
 
     Args:
-        kernel: `kernel(x1, x2)` gives the (n1, n2) matrix in float64; NumPy or JAX. With more to
-            set, a `functools.partial`, such as `partial(kernels.gaussian, bandwidth=d)`.
-        x: the sample, corners of one cube, one a row; behind them the other coordinates, if any.
+        kernel: `kernel(x1, x2)` gives the (n1, n2) matrix in float64, NumPy or JAX; with options,
+            a `functools.partial`, such as `partial(kernels.gaussian, bandwidth=d)`.
+        x: the sample: each row is a corner of one cube, followed by the other coordinates, if any.
         degree: k, at least 2.
         alpha: the size of the parity of degree k in the targets.
         threshold: t; a target is learnt when some output has a risk of at most $t\alpha^2$.
-        others: values of the coordinates that are not on the cube, one a row.
+        others: values of the coordinates that are not on the cube, one per row.
         weights: their probabilities; None means equal ones.
         averaged: bound the risk through the functions averaged over `others`.
         accuracy: the largest error of a value $K(x, x_n)$, relative to the largest one for that
-            $x_n$. The default is far above that of the kernels of this library, at most 2e-15;
-            values from float32 or from sampling that were cast to float64 need a larger one.
+            $x_n$. The kernels of this library have at most 2e-15; values that were computed in
+            float32 or by sampling need a larger one.
         dimension: the most dimensions that the $K(\cdot, x_n)$ can span, by mathematics: 176 for a
             cubic kernel of ten coordinates. None means as many as there are different points.
-
-    Raises:
-        ValueError: `x` is not on a cube, has too many coordinates to enumerate, or the kernel is
-            not positive semi-definite, not finite or not in float64; the values show more
-            dimensions than `dimension`.
 
     Example:
         >>> import functools, jax, unlazy as ul
@@ -130,31 +121,19 @@ def features(
     *,
     degree: int,
     alpha: int | float = 0.3,
-    threshold: int | float = THRESHOLD,
+    threshold: int | float = 1 / 16,
     scale: int | float = 1.0,
-    accuracy: int | float = ACCURACY,
+    accuracy: int | float = 1e-14,
     dimension: int | None = None,
 ) -> CubeCertificate:
     r"""The least risk of linear regression on a feature map, whatever its weights and samples.
 
-    As `certificates.kernel`, for the span of the D features instead of the $K(\cdot, x_n)$: with
-    infinitely many samples, too. A feature that is zero at every corner counts as zero.
+    This is `certificates.kernel` for the span of D features instead of the $K(\cdot, x_n)$, for
+    infinitely many samples, too. `features(x)` gives the (n, D) matrix in float64 for x of shape
+    (n, `inputs`) with entries of size `scale`; the other arguments are those of
+    `certificates.kernel`. A feature that is zero at every corner counts as zero.
 
     Source: RN-21 and RN-48, arXiv:1905.10337 Theorem 3.
-
-    Args:
-        features: `features(x)` gives the (n, D) matrix in float64, for x of shape (n, d).
-        inputs: d.
-        degree: k, at least 2.
-        alpha: the size of the parity of degree k in the targets.
-        threshold: t; a target is learnt when some output has a risk of at most $t\alpha^2$.
-        scale: the size of the entries of the inputs.
-        accuracy: the largest error of a value of a feature, relative to its largest one.
-        dimension: the most dimensions that the features can span, by mathematics; None means D.
-
-    Raises:
-        ValueError: the $2^d$ corners times D features are too many to list, or the features are
-            not finite or not in float64; the values show more dimensions than `dimension`.
 
     Example:
         >>> W = np.random.default_rng(0).standard_normal((8, 40))
@@ -171,8 +150,9 @@ def features(
     law = _law(None, None, False)
     table = _table(features, "features", inputs, float(scale), law)
     span = _fourier(table, law, float(accuracy), dimension)
-    none = np.zeros((0, 2), int)
-    return _certificate(span, inputs, table.shape[2], degree, alpha, threshold, none)
+    return _certificate(
+        span, inputs, table.shape[2], degree, alpha, threshold, np.zeros((0, 2), int)
+    )
 
 
 class _Law(NamedTuple):
@@ -210,12 +190,12 @@ def _check_knowledge(accuracy: int | float, dimension: int | None) -> None:
 
 
 def _is_enumerable(d: int, values: int) -> bool:
-    """Whether a table of so many values at each corner can be held."""
+    """Whether a table of this many values at each corner fits in memory."""
     return d <= 24 and 2**d * values <= _ENTRIES
 
 
 def _check_features(features: Callable[[Any], Any], inputs: int, scale: float) -> None:
-    """Raise unless the features at all corners can be held; how many they are, one row tells."""
+    """Raise unless the features at all corners fit in memory; one row tells how many they are."""
     if not _is_enumerable(inputs, 1):
         raise ValueError(f"`inputs` must be at most 24 to list all corners, got inputs={inputs}.")
     count = _values(features, (np.full((1, inputs), scale),), "features", (1, None)).shape[1]
@@ -242,7 +222,7 @@ def _check_psd(kernel: Callable[..., Any], x: Float64[np.ndarray, "n d"]) -> Non
 def _table(
     functions: Callable[[Any], Any], name: str, d: int, scale: float, law: _Law
 ) -> Float64[np.ndarray, "n q c"]:
-    """The values of the functions at the corners, for each value of the other coordinates."""
+    """Values of the functions at the corners, for each value of the other coordinates."""
     low = min(d, _LISTED)
     inner = corners(low, scale=scale)
     outer = corners(d - low, scale=scale) if d > low else np.zeros((1, 0))
@@ -280,14 +260,14 @@ def _values(
 def _fourier(
     table: Float64[np.ndarray, "n q c"], law: _Law, accuracy: float, dimension: int | None
 ) -> NoisySpan:
-    """The span in the basis of parities of the cube, as far as the values tell it."""
+    """The span in the basis of parities, as far as the values determine it."""
     counted = law.weights > 0
     table, n, weights = table[:, counted], len(table), law.weights[counted]
     sizes = np.maximum(table.max(axis=(0, 1)), -table.min(axis=(0, 1)))
-    # Divided first: squares of very small or large functions would leave the range of float64.
+    # Scaled first, since squares of very small or large functions would leave float64's range.
     table, sizes = table[:, :, sizes > 0] / sizes[sizes > 0], sizes[sizes > 0]
-    # Unit columns span the same and are better conditioned when sizes differ. The norm before
-    # averaging, so that a function whose average vanishes has a small error, not a large factor.
+    # Unit columns span the same and are better conditioned when sizes differ. The norm is taken
+    # before averaging: a function whose average vanishes gets a small error, not a large factor.
     norms = np.sqrt(np.einsum("nqc,nqc,q->c", table, table, weights) / n)
     error = _error(norms, sizes, accuracy)
     if law.averaged:
@@ -312,8 +292,8 @@ def _fourier(
 def _error(
     norms: Float64[np.ndarray, " c"], sizes: Float64[np.ndarray, " c"], accuracy: float
 ) -> float:
-    """A bound on the norm of all errors together, of functions scaled to norm 1 from size 1."""
-    # Below the normal numbers an error is as large as it is at the least of them.
+    """A bound on the norm of all errors together, for functions scaled from size 1 to norm 1."""
+    # An error below the normal numbers is as large as at the smallest of them.
     relative = accuracy * np.maximum(1.0, np.finfo(np.float64).tiny / sizes)
     return float(np.linalg.norm(relative / norms) + _ARITHMETIC * np.sqrt(len(norms)))
 

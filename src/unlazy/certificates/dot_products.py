@@ -10,17 +10,15 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.certificates.samples import check_degree, cube_sample, repeated_rows
-from unlazy.certificates.verdicts import THRESHOLD, DotProductCertificate, check_target
+from unlazy.certificates.verdicts import DotProductCertificate, check_target
 from unlazy.core.entries import entry
 from unlazy.special import krawtchouk, subsets
 
 Sets = Sequence[Sequence[int]] | Int[np.ndarray, "s k"]
 _MOST_SETS = 2_000_000
 _ENTRIES = 2**24  # of the table of parities held at a time
-_ROUNDING = 20 * float(
-    np.finfo(np.float64).eps
-)  # of eigenvalues, per point: all entries are at most 1
-_MARGIN = 4.0  # times the error: an eigenvalue below is not told from zero
+_ROUNDING = 20 * 2.0**-52  # of eigenvalues, per point: all entries are at most 1
+_MARGIN = 4.0  # times the error: a smaller eigenvalue may be zero
 _PRIMES = (2**31 - 1, 2**31 - 19)  # products of two residues fit into int64
 
 
@@ -31,7 +29,7 @@ def dot_product(
     degree: int | None = None,
     sets: Sets | None = None,
     alpha: int | float = 0.3,
-    threshold: int | float = THRESHOLD,
+    threshold: int | float = 1 / 16,
 ) -> DotProductCertificate:
     r"""A lower bound on the risk of every dot-product kernel on a sample, whatever its weights.
 
@@ -42,24 +40,20 @@ def dot_product(
     K_k[n, n'] = \sum_{|T| = k} \chi_T(x_n) \chi_T(x_{n'})$$
 
     for inputs uniform on the cube: the part of degree k of $K(\cdot, x_n)$ is that of the
-    Krawtchouk kernel up to a factor, so that $\kappa$ does not matter. Nothing is enumerated, at a
-    cost of $O(N^3)$ once and $O(N^2)$ a set. It covers networks of infinite width, whose kernels
-    are such functions on the cube, but not finite ones at random weights. On average over S,
-    $P'_{SS}$ is at most $N/\binom dk$. The entries of $K_k$ are integers: its rank is computed from
-    them, modulo primes, where eigenvalues are as small as rounding.
+    Krawtchouk kernel up to a factor, so that $\kappa$ does not matter. Nothing is enumerated: the
+    cost is $O(N^3)$ once and $O(N^2)$ per set. The bound covers networks of infinite width, whose
+    kernels are such functions on the cube, but not finite ones at random weights. On average over
+    S, $P'_{SS}$ is at most $N/\binom dk$. The entries of $K_k$ are integers: where eigenvalues are
+    as small as rounding, its rank is computed modulo primes.
 
     Source: RN-24, arXiv:1905.10337; the kernel is `special.krawtchouk`.
 
     Args:
-        x: the sample, corners of one cube, one a row.
-        degree: k, for all sets of k coordinates; or else
-        sets: the sets, one a row, all of one size.
+        x: the sample; each row is a corner of one cube.
+        degree: k, for all sets of k coordinates; None if `sets` are given.
+        sets: the sets, one per row, all of one size; None if `degree` is given.
         alpha: the size of the parity in the targets.
         threshold: t; a target is learnt when its risk is at most $t\alpha^2$.
-
-    Raises:
-        ValueError: `x` is not on a cube, not one of `degree` and `sets` is given, or there are too
-            many sets of that degree to list.
 
     Example:
         >>> import jax, unlazy as ul
@@ -130,7 +124,7 @@ def _indices(row: Any) -> list[int]:
 
 
 class _Whitener(NamedTuple):
-    """Rows whose product with parities has the wanted squared norm."""
+    """Rows whose product with the parities of S has the squared norm P'_SS."""
 
     rows: Float64[np.ndarray, "r n"]
     rank: int
@@ -139,7 +133,7 @@ class _Whitener(NamedTuple):
 
 
 def _whitener(signs: Float64[np.ndarray, "n d"], k: int) -> _Whitener:
-    """From the Krawtchouk kernel, divided by its diagonal so that nothing overflows."""
+    """Whiten by the Krawtchouk kernel, divided by its diagonal so that nothing overflows."""
     n, d = signs.shape
     distances = np.rint((d - signs @ signs.T) / 2).astype(int)
     values, vectors = np.linalg.eigh(krawtchouk(d, k, normalized=True)[distances])
@@ -158,8 +152,8 @@ def _whitener(signs: Float64[np.ndarray, "n d"], k: int) -> _Whitener:
 def _integer_rank(distances: Int[np.ndarray, "n n"], d: int, k: int) -> int:
     """The rank of the Krawtchouk kernel, whose entries are integers, by elimination mod primes.
 
-    It is the rank unless each prime divides all minors of that size, which for a given sample
-    happens with a probability of about one in their product.
+    It is right unless each prime divides all minors of that size, which for a given sample has a
+    probability of about one in their product.
     """
     values = [
         sum((-1) ** i * math.comb(j, i) * math.comb(d - j, k - i) for i in range(k + 1))

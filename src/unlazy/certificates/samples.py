@@ -17,11 +17,7 @@ class CubeSample(NamedTuple):
 
 
 def cube_sample(x: Float[Array | np.ndarray, "n d"], name: str = "x") -> CubeSample:
-    """The signs of the rows, which must be corners of one cube.
-
-    Raises:
-        ValueError: `x` is not a finite (n, d) array, or its entries are not of one size.
-    """
+    """The signs of the rows; raises unless they are corners of one cube."""
     check_inputs(x, name)
     x = np.asarray(x, np.float64)
     scale = float(np.median(np.abs(x)))
@@ -43,7 +39,7 @@ def check_degree(degree: int, d: int) -> None:
 
 
 def repeated_rows(rows: Float64[np.ndarray, "n d"], *, antipodal: bool) -> Int[np.ndarray, "q 2"]:
-    """Each row that equals an earlier one, or with `antipodal` its negative, and that earlier one.
+    """Pairs of a row and the earlier one that it equals; with `antipodal`, up to its sign.
 
     Example:
         >>> x = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])

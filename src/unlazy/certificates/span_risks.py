@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How near a span comes to many targets, when its functions are known up to an error alone."""
+"""How close a span comes to many targets when its functions are known up to an error."""
 
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int
 
-_MARGIN = 4.0  # times the error: a singular value below is not told from zero
-_ROUNDING = 100 * float(
-    np.finfo(np.float64).eps
-)  # of sums of squares of coefficients, which are near 1
-_STEP = 10.0  # between the values of a parameter that is optimised over a grid
+_MARGIN = 4.0  # times the error: a smaller singular value may be zero
+_ROUNDING = 100 * 2.0**-52  # of sums of squares of coefficients, which are near 1
+_STEP = 10.0  # ratio of neighbouring values of a parameter that is optimised over a grid
 
 
 class NoisySpan(NamedTuple):
@@ -18,8 +16,8 @@ class NoisySpan(NamedTuple):
 
     The true functions are the columns of $B + E$ with $\|E\|_2 \le$ `error`. `rows` are the parity
     coefficients of the left singular vectors of B, one set per row, for the singular values
-    `values` that are told from zero; `dropped` is how many further dimensions the true span may
-    have. These may point anywhere: the values of the functions say nothing of them.
+    `values` that are certainly not zero. The true span may have up to `dropped` further dimensions,
+    which may point anywhere: the values of the functions say nothing about them.
     """
 
     rows: Float64[np.ndarray, "n r"]
@@ -29,12 +27,12 @@ class NoisySpan(NamedTuple):
 
     @property
     def condition(self) -> float:
-        """The ratio of the largest singular value to the smallest that is told from zero."""
+        """The ratio of the largest singular value to the smallest of `values`."""
         return float(self.values[0] / self.values[-1]) if len(self.values) else 1.0
 
 
 class RiskBounds(NamedTuple):
-    """Two sides of the least risk in the true span, for each set and each of its coordinates."""
+    """Bounds on the least risk in the true span, for each set and each of its coordinates."""
 
     lower: Float64[np.ndarray, "s k"]
     upper: Float64[np.ndarray, "s k"]
@@ -68,7 +66,7 @@ def risk_bounds(
     \Big)^2, \qquad f_j = \frac{\rho^2}{\sigma_j^2 + \rho^2},$$
 
     for every $\rho \ge 0$; both are optimised over a grid. Where the true span may have further
-    dimensions nothing but 0 is a lower bound: one of them may be y itself.
+    dimensions, only 0 is a lower bound, since one of them may be y itself.
     """
 
     def weighted(g: Float64[np.ndarray, " r"]) -> Float64[np.ndarray, "s k"]:
@@ -94,7 +92,7 @@ def risk_bounds(
 
 
 def _taus(span: NoisySpan) -> list[float]:
-    """From 1 to where the noise would reach half of the smallest square; none if all is lost."""
+    """From 1 to where the noise would be half of the smallest square; none if nothing is proved."""
     if span.dropped:
         return []
     if not len(span.values) or span.error == 0:

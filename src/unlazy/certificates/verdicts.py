@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a certificate against kernels says: risks of parity targets, and how many can be learnt."""
+"""Certificates against kernels: risks of parity targets, and how many can be learnt."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -14,17 +14,15 @@ from unlazy.core.entries import entry
 if TYPE_CHECKING:
     import matplotlib.axes
 
-THRESHOLD = 1 / 16  # of the theorem, in units of alpha^2
-
 
 class ParityCertificate(eqx.Module):
     r"""Lower bounds on the risk of every function in a span, for many targets at once.
 
     The targets are $\alpha \chi_S(x)$ plus anything without a component of degree k, such as
-    $x_i + \alpha\chi_S(x)$, for sets S of k coordinates; a target is *bad* when no function of the
-    span has a risk of at most $t \alpha^2$ on any of its outputs. `captured` is $P'_{SS}$, the
-    largest share of $\chi_S$ that a function of the span can have if it is to have no other
-    component of degree k.
+    $x_i + \alpha\chi_S(x)$, for sets S of k coordinates. A target is *bad* when no function of the
+    span has a risk of at most $t \alpha^2$ on any of its outputs; the theorem has t = 1/16.
+    `captured` is $P'_{SS}$, the largest share of $\chi_S$ in a function of the span that has no
+    other component of degree k.
 
     Source: RN-22 and RN-23, arXiv:1905.10337 Theorem 2 and Lemma D.1.
     """
@@ -37,16 +35,16 @@ class ParityCertificate(eqx.Module):
     alpha: float
     threshold: float  # t
     redundant: Int[np.ndarray, "q 2"]  # a row, and the earlier one that gives the same function
-    dropped: int  # dimensions that the span may have and rounding hides; with any, little is proved
+    dropped: int  # dimensions of the span that rounding may hide; with any, little is proved
 
     @property
     def degree(self) -> int:
-        """The number k of coordinates of each set."""
+        """The number of coordinates of each set, k."""
         return self.sets.shape[1]
 
     @property
     def all_targets(self) -> int:
-        """How many sets there are, whether they are in `sets` or not."""
+        """The number of all sets of k coordinates, in `sets` or not."""
         return math.comb(self.inputs, self.degree)
 
     @property
@@ -61,27 +59,27 @@ class ParityCertificate(eqx.Module):
 
     @property
     def bad(self) -> np.ndarray:
-        """Which targets nothing in the span learns, on any output: proved, rounding included."""
+        """Which targets are proved bad, rounding included."""
         return self.least > self.threshold * self.alpha**2
 
     @property
     def undecided(self) -> np.ndarray:
-        """Which targets might be bad, had rounding not hidden a part of the span."""
+        """Which targets might be bad if rounding did not hide a part of the span."""
         return ~self.bad & (self.dropped > 0)
 
     @property
     def fraction_bad(self) -> float:
-        """The share among those in `sets` of the targets that are proved bad."""
+        """The share of the targets in `sets` that are proved bad."""
         return float(np.mean(self.bad))
 
     @property
     def min_ratio(self) -> float:
-        r"""A bound on all risks, in units of $\alpha^2$, which is the risk of the rest learnt."""
+        r"""A bound on all risks in units of $\alpha^2$, the risk if all but $\chi_S$ is learnt."""
         return float(np.min(self.least)) / self.alpha**2
 
     @property
     def counting_bound(self) -> float:
-        r"""At most so many of all targets are not bad, whatever the functions: $N/(1-t)$."""
+        r"""The most targets that are not bad, whatever the functions: $N/(1-t)$."""
         return self.functions / (1 - self.threshold)
 
     @property
@@ -140,19 +138,19 @@ class CubeCertificate(ParityCertificate):
     r"""Bounds of the least risk in a span of every target $x_i + \alpha\chi_S(x)$, $i \in S$.
 
     Made by `certificates.kernel` and `certificates.features`. The least risk R(S, i) lies between
-    `risks` and `attained`, whatever the errors of the functions within their accuracy; where these
-    are small beside the singular values of the functions, the two differ by about `error` times
-    `condition`. A target is bad, learnt or undecided. `captured` and `rank` are of the functions
-    as computed, and prove nothing while directions are dropped.
+    `risks` and `attained` for all errors of the functions within their accuracy; if these are small
+    beside the singular values, the two differ by about `error` times `condition`. A target is bad,
+    learnt or undecided. `captured` and `rank` are those of the functions as computed, and prove
+    nothing while directions are dropped.
 
     Source: RN-21, arXiv:1905.10337 Lemma D.1.
     """
 
-    risks: Float64[np.ndarray, "s k"]  # at most R(S, i), the columns as the coordinates in `sets`
+    risks: Float64[np.ndarray, "s k"]  # at most R(S, i); columns as in `sets`
     attained: Float64[np.ndarray, "s k"]  # at least R(S, i): some weights have no larger risk
-    known: int  # dimensions of the span that the values tell from zero
-    error: float  # norm of all errors, the functions scaled to unit norm
-    condition: float  # the largest singular value over the smallest that was told from zero
+    known: int  # dimensions of the span that are certain
+    error: float  # norm of all errors, for functions of unit norm
+    condition: float  # the largest over the smallest singular value of these dimensions
 
     @property
     def floor(self) -> Float64[np.ndarray, " s"]:
@@ -171,7 +169,7 @@ class CubeCertificate(ParityCertificate):
 
     @property
     def learnt(self) -> np.ndarray:
-        """Which targets some weights learn on some output: proved, rounding included."""
+        """Which targets are proved learnt by some weights on some output, rounding included."""
         return np.min(self.attained, axis=1) <= self.threshold * self.alpha**2
 
     @property
@@ -216,7 +214,7 @@ class DotProductCertificate(ParityCertificate):
 
 
 def check_target(alpha: Any, threshold: Any) -> None:
-    """Raise unless the size of the composite and the threshold are sensible."""
+    """Raise unless `alpha` is finite and not zero, and `threshold` in [0, 1)."""
     check_finite(alpha, "alpha")
     if alpha == 0:
         raise ValueError(f"`alpha` must not be zero, got alpha={alpha}.")

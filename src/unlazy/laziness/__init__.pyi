@@ -1,3 +1,3 @@
-from unlazy.laziness.plot import plot_report as plot_report
 from unlazy.laziness.report import LabelReport as LabelReport
 from unlazy.laziness.report import measure as measure
+from unlazy.laziness.report import plot_report as plot_report

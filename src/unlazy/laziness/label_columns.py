@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels of a data set: which kinds are taken, and how they become columns of numbers."""
+"""Labels of a data set: which kinds are accepted, and how they become columns of numbers."""
 
 import math
 from typing import Any, Literal
@@ -11,16 +11,12 @@ from jaxtyping import Float64, Shaped
 from unlazy.core.checks import check_finite, some_rows
 
 Task = Literal["auto", "classify", "regress"]
-_MOST_CLASSES = 20  # integers with more distinct values than this are taken for quantities
+_MOST_CLASSES = 20  # integers with more distinct values than this are quantities
 
 
 def as_labels(y: Any) -> Shaped[np.ndarray, "n ..."]:
-    """The labels as an array of numbers, text, dates or Python objects, with none missing.
-
-    Raises:
-        ValueError: they are of another kind, or a row has nan, infinity, no date or None.
-    """
-    if getattr(y, "dtype", None) == jnp.bfloat16:  # of which NumPy knows only the size
+    """The labels as an array of numbers, text, dates or objects; raises if one is missing."""
+    if getattr(y, "dtype", None) == jnp.bfloat16:  # NumPy knows only its size
         y = np.asarray(y, np.float32)
     if isinstance(y, np.ma.MaskedArray) or np.asarray(y).dtype.kind not in "OUSTMm":
         check_finite(y, "y")

@@ -3,13 +3,14 @@
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Float64, Int, Shaped
 
 from unlazy.core.checks import check_count, check_inputs, check_name
+from unlazy.core.drawing import COLORS, style
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning
 from unlazy.core.json_numbers import json_number
@@ -19,12 +20,14 @@ from unlazy.labels import leave_one_out
 from unlazy.laziness.label_columns import Task, as_labels, encode
 from unlazy.linalg import eigh
 
+if TYPE_CHECKING:
+    import matplotlib.figure
+
 
 class LabelReport(eqx.Module):
-    """What the kernel H-infinity says of a data set's labels.
+    """What the kernel H-infinity says about a data set's labels.
 
-    `rows` are the numbers, in the data given, of the rows that were used; all other row numbers
-    here are of the data given too.
+    All row numbers are those of the data given; `rows` lists the rows that were used.
     """
 
     n: int
@@ -44,13 +47,13 @@ class LabelReport(eqx.Module):
 
     @entry
     def costliest(self, count: int = 10) -> Int[np.ndarray, " k"]:
-        """The rows that cost most, the most expensive first: candidates for wrong labels."""
+        """The rows that cost most, most expensive first: candidates for wrong labels."""
         check_count(count, "count")
         return self.rows[np.argsort(-self.costs, kind="stable")[:count]]
 
     @entry
     def to_dict(self, count: int = 10) -> dict[str, Any]:
-        """The report for JSON; numbers that JSON can not say are strings that `float` reads."""
+        """The report for JSON; numbers that JSON cannot hold are strings that `float` reads."""
         return {
             "n": self.n,
             "d": self.d,
@@ -80,23 +83,19 @@ def measure(
 ) -> LabelReport:
     r"""How hard the labels are for the kernel of an infinitely wide ReLU network.
 
-    The complexity $\sqrt{2\, y^\top H^{-1} y / n}$ is set against what labels of random sign have
-    on average, $\sqrt{2 \operatorname{tr}(H^{-1}) \overline{y^2} / n}$: near it the labels look
-    random to the kernel, far below it they are learnable.
+    The complexity $\sqrt{2\, y^\top H^{-1} y / n}$ is compared with the mean for labels of random
+    sign, $\sqrt{2 \operatorname{tr}(H^{-1}) \overline{y^2} / n}$: near it the labels look random to
+    the kernel, far below it they are learnable.
 
     Source: AR-8 to AR-11, AR-33 and AR-114, arXiv:1901.08584 sections 4 and 5.
 
     Args:
-        x: inputs, one sample a row.
-        y: a label for each: classes (numbers, text, dates), or numbers, or (n, c) numbers.
-        task: "classify" makes +1 and -1 of two classes, one such column a class of more;
+        x: inputs, one sample per row.
+        y: one label per row: classes (numbers, text, dates), numbers, or (n, c) numbers.
+        task: "classify" encodes two classes as +1 and -1, more in one such column per class;
             "regress" takes the numbers as they are; "auto" decides by their type.
         normalize: whether to scale every row to unit norm, as the theory has it.
-        most_rows: with more rows than this, a random subset of this size is used.
-
-    Raises:
-        ValueError: `x` or `y` is not finite or of another kind, a row has no label, shapes do not
-            fit, or there is only one class.
+        most_rows: of more rows than this, a random subset of this size is used.
 
     Example:
         >>> x = np.random.default_rng(0).standard_normal((60, 5))
@@ -117,6 +116,35 @@ def measure(
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
     kind, labels, classes = encode(y, task)
     return _report(x, labels, rows, kind, classes)
+
+
+@entry
+def plot_report(report: LabelReport) -> "matplotlib.figure.Figure":
+    """Draw the spectrum with the labels on it, and the cost of each row, sorted."""
+    from matplotlib.figure import Figure
+
+    with style():
+        fig = Figure(figsize=(7.2, 3.0))
+        left, right = fig.subplots(1, 2)
+        index = np.arange(1, report.n + 1)
+        left.plot(index, report.eigenvalues, color="black", ls="-", label="eigenvalue")
+        left.plot(
+            index,
+            np.maximum(report.energies * report.n, 1e-8),
+            color=COLORS[0],
+            marker="o",
+            ls="none",
+            ms=2.5,
+            alpha=0.6,
+            label="energy of the labels (1 if spread evenly)",
+        )
+        left.set(xscale="log", yscale="log", xlabel="index", title="spectrum and labels on it")
+        left.legend(loc="lower left")
+        finite = np.sort(report.costs[np.isfinite(report.costs)])[::-1]
+        right.plot(np.arange(1, len(finite) + 1), finite, color=COLORS[1], ls="-")
+        right.set(xscale="log", xlabel="row, the costliest first", ylabel="share of y' H^-1 y")
+        right.set_title("what each row costs")
+    return fig
 
 
 def _report(x, labels, rows, kind: str, classes: tuple[str, ...]) -> LabelReport:
@@ -158,7 +186,7 @@ def _subset(n: int, most: int) -> Int[np.ndarray, " k"]:
 
 
 def _parallel_pairs(x: Float64[np.ndarray, "n d"]) -> Int[np.ndarray, "p 2"]:
-    """Pairs of rows whose cosine is 1 to twelve digits (AR-33), each with the first of its kind."""
+    """Pairs of a row and the first one whose cosine with it is 1 to twelve digits (AR-33)."""
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     pairs, seen = [], np.zeros(len(x), bool)
     for start in range(0, len(x), 1024):
