@@ -1,3 +1,4 @@
+from unlazy.linalg.cholesky_factors import CholeskyFactor as CholeskyFactor
 from unlazy.linalg.cholesky_factors import cholesky as cholesky
 from unlazy.linalg.cholesky_factors import cholesky_in_place as cholesky_in_place
 from unlazy.linalg.eigen import Eigen as Eigen
