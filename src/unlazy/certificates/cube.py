@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.certificates.samples import check_degree, cube_sample, repeated_rows
-from unlazy.certificates.span_risks import NoisySpan, cut, risk_bounds
+from unlazy.certificates.span_risks import MARGIN, NoisySpan, risk_bounds
 from unlazy.certificates.verdicts import CubeCertificate, check_target
 from unlazy.core.checks import as_array, check_count, check_finite, check_inputs, check_positive
 from unlazy.core.entries import entry
@@ -97,7 +97,7 @@ def kernel(
             f"`x` must have columns on the cube before the {law.values.shape[1]} of `others`, "
             f"got x.shape={x.shape}."
         )
-    sample = cube_sample(x[:, :on_cube] if law.values.shape[1] else x)
+    _, scale = cube_sample(x[:, :on_cube])
     check_degree(degree, on_cube)
     if not _is_enumerable(on_cube, len(law.values) * len(x)):
         raise ValueError(
@@ -109,7 +109,7 @@ def kernel(
     _check_psd(kernel, x)
     redundant = repeated_rows(x, antipodal=False)
     kept = np.delete(x, redundant[:, 0], axis=0)
-    table = _table(lambda rows: kernel(rows, kept), "kernel", on_cube, sample.scale, law)
+    table = _table(lambda rows: kernel(rows, kept), "kernel", on_cube, scale, law)
     span = _fourier(table, law, float(accuracy), dimension)
     return _certificate(span, on_cube, len(x), degree, alpha, threshold, redundant)
 
@@ -150,9 +150,8 @@ def features(
     law = _law(None, None, False)
     table = _table(features, "features", inputs, float(scale), law)
     span = _fourier(table, law, float(accuracy), dimension)
-    return _certificate(
-        span, inputs, table.shape[2], degree, alpha, threshold, np.zeros((0, 2), int)
-    )
+    none = np.zeros((0, 2), int)
+    return _certificate(span, inputs, table.shape[2], degree, alpha, threshold, none)
 
 
 class _Law(NamedTuple):
@@ -275,7 +274,7 @@ def _fourier(
     # Scaled rows turn the mean over inputs into a sum.
     rows = table * np.sqrt(weights / n)[None, :, None]
     rows = rows.reshape(n * len(weights), len(norms))
-    space = column_space(rows / norms, cut=cut(error))
+    space = column_space(rows / norms, cut=MARGIN * error)
     seen = int(np.count_nonzero(space.values > error))
     if dimension is not None and seen > dimension:
         raise ValueError(
@@ -304,7 +303,7 @@ def _certificate(
     sets = subsets(d, degree)
     H, single = span.rows[subset_masks(d, degree)], span.rows[2 ** np.arange(d)]
     space = column_space(H, cut=_CUT)
-    bounds = risk_bounds(span, H, single, sets, float(alpha))
+    lower, upper = risk_bounds(span, H, single, sets, float(alpha))
     return CubeCertificate(
         sets=sets,
         captured=np.sum(space.basis**2, axis=1),
@@ -315,8 +314,8 @@ def _certificate(
         threshold=float(threshold),
         redundant=redundant,
         dropped=span.dropped,
-        risks=bounds.lower,
-        attained=bounds.upper,
+        risks=lower,
+        attained=upper,
         known=len(span.values),
         error=span.error,
         condition=span.condition,

@@ -63,7 +63,7 @@ def dot_product(
         True
     """
     check_target(alpha, threshold)
-    signs = cube_sample(x).signs
+    signs, _ = cube_sample(x)
     n, d = signs.shape
     chosen = _sets(degree, sets, d)
     k = chosen.shape[1]

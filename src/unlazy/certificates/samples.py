@@ -1,34 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples on the corners of a cube: checks, and rows that repeat others."""
 
-from typing import NamedTuple
-
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.core.checks import check_count, check_inputs, some_rows
 
 
-class CubeSample(NamedTuple):
-    """The signs of a sample, and the size of its entries."""
-
-    signs: Float64[np.ndarray, "n d"]
-    scale: float
-
-
-def cube_sample(x: Float[Array | np.ndarray, "n d"], name: str = "x") -> CubeSample:
-    """The signs of the rows; raises unless they are corners of one cube."""
-    check_inputs(x, name)
+def cube_sample(x: Float[Array | np.ndarray, "n d"]) -> tuple[Float64[np.ndarray, "n d"], float]:
+    """The signs of the rows and the size of the entries; raises unless all are of one size."""
+    check_inputs(x)
     x = np.asarray(x, np.float64)
     scale = float(np.median(np.abs(x)))
     off = np.flatnonzero(np.any(np.abs(np.abs(x) - scale) > 1e-6 * max(scale, 1e-300), axis=1))
     if len(off):
         raise ValueError(
-            f"`{name}` must hold corners of one cube, entries +c or -c with one c, got others in "
+            "`x` must hold corners of one cube, entries +c or -c with one c, got others in "
             f"{some_rows(off)}, where the sizes go from {np.min(np.abs(x[off])):.4g} to "
             f"{np.max(np.abs(x[off])):.4g}. Take the signs of the data first."
         )
-    return CubeSample(np.sign(x), scale)
+    return np.sign(x), scale
 
 
 def check_degree(degree: int, d: int) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int
 
-_MARGIN = 4.0  # times the error: a smaller singular value may be zero
+MARGIN = 4.0  # times the error: a smaller singular value may be zero
 _ROUNDING = 100 * 2.0**-52  # of sums of squares of coefficients, which are near 1
 _STEP = 10.0  # ratio of neighbouring values of a parameter that is optimised over a grid
 
@@ -31,26 +31,14 @@ class NoisySpan(NamedTuple):
         return float(self.values[0] / self.values[-1]) if len(self.values) else 1.0
 
 
-class RiskBounds(NamedTuple):
-    """Bounds on the least risk in the true span, for each set and each of its coordinates."""
-
-    lower: Float64[np.ndarray, "s k"]
-    upper: Float64[np.ndarray, "s k"]
-
-
-def cut(error: float) -> float:
-    """The singular value up to which a direction of the functions may be rounding."""
-    return _MARGIN * error
-
-
 def risk_bounds(
     span: NoisySpan,
     high: Float64[np.ndarray, "s r"],
     single: Float64[np.ndarray, "d r"],
     sets: Int[np.ndarray, "s k"],
     alpha: float,
-) -> RiskBounds:
-    r"""Bounds on the least risk of $y = x_i + \alpha\chi_S$ that hold for every such error E.
+) -> tuple[Float64[np.ndarray, "s k"], Float64[np.ndarray, "s k"]]:
+    r"""Lower and upper bounds on the least risk of $y = x_i + \alpha\chi_S$, for every error E.
 
     With $b_j$ the coefficient of y along the singular vector j and $\sigma_j$ its singular value,
     $R = \|y\|^2 - \sum_j b_j^2$ is the least risk in the span of the functions as computed. Any
@@ -88,7 +76,7 @@ def risk_bounds(
         far = np.sqrt(np.maximum(rest, 0.0) + slack + weighted(f**2))
         moved = span.error * np.sqrt(weighted(((1 - f) / span.values) ** 2))
         upper = np.minimum(upper, (far + moved) ** 2)
-    return RiskBounds(np.minimum(lower, upper), upper)
+    return np.minimum(lower, upper), upper
 
 
 def _taus(span: NoisySpan) -> list[float]:

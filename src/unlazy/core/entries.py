@@ -61,7 +61,7 @@ def _explanation(
     """
     if isinstance(error, _NOT_OF_ARGUMENTS):
         return None
-    with contextlib.suppress(Exception):  # what can not be looked at explains nothing
+    with contextlib.suppress(Exception):  # an explanation must not raise
         arguments = list(_arguments(inspect.unwrap(function), args, kwargs))
         if any(_names(error, name) for name, *_ in arguments):
             return None

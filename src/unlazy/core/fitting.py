@@ -40,7 +40,7 @@ def fault_of(name: str, value: Any, hint: Any, axes: Axes) -> Exception | None:
     """The error that says how the value does not fit; None where it does."""
     if not fits(value, hint):
         return TypeError(f"`{name}` must be {expected(hint)}, got {name}={short(value)}.")
-    shape = _shape(value)
+    shape = tuple(np.shape(value)) if is_numeric(value) else None
     for option in _array_options(hint):
         if shape is None:
             return None
@@ -92,7 +92,7 @@ def _fits_class(value: Any, hint: Any) -> bool:
         return isinstance(value, bool | np.bool_)
     try:
         return isinstance(value, hint)
-    except TypeError:  # a protocol that can not be tested
+    except TypeError:  # a protocol that cannot be tested
         return True
 
 
@@ -192,10 +192,6 @@ def wants_function(hint: Any) -> bool:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         options = [option for option in typing.get_args(hint) if option is not type(None)]
     return all(typing.get_origin(option) is collections.abc.Callable for option in options)
-
-
-def _shape(value: Any) -> tuple[int, ...] | None:
-    return tuple(np.shape(value)) if is_numeric(value) else None
 
 
 def match_axes(dims: str, shape: tuple[int, ...], axes: Axes, name: str) -> Axes | None:

@@ -88,9 +88,11 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
     arrays = jax.tree.map(lambda yes, leaf: jnp.asarray(leaf) if yes else leaf, chosen, params)
     chosen = jax.tree.map(lambda yes, leaf: yes and eqx.is_inexact_array(leaf), chosen, arrays)
     if not any(jax.tree.leaves(chosen)):
+        words = [_word(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+        leaves = ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
         raise ValueError(
             "`trained` must choose at least one floating-point array of `params`, "
-            f"got trained={trained!r}, which chooses none. Leaves: {_some_words(params)}."
+            f"got trained={trained!r}, which chooses none. Leaves: {leaves}."
         )
     trainable, frozen = eqx.partition(arrays, chosen)
     _check_real(trainable)
@@ -183,8 +185,3 @@ def _check_real(arrays: PyTree) -> None:
 
 def _word(path: tuple) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
-
-
-def _some_words(params: PyTree) -> str:
-    words = [_word(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-    return ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")

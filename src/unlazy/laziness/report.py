@@ -110,7 +110,10 @@ def measure(
             f"`y` must have one label a row, {len(x)} in all, got y.shape={np.shape(y)}."
         )
     y = as_labels(y)
-    rows = _subset(len(x), most_rows)
+    check_count(most_rows, "most_rows")
+    rows = np.arange(len(x))
+    if len(x) > most_rows:
+        rows = np.sort(np.random.default_rng(0).permutation(len(x))[:most_rows])
     x, y = np.asarray(np.asarray(x)[rows], np.float64), y[rows]
     if normalize:
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -176,13 +179,6 @@ def _report(x, labels, rows, kind: str, classes: tuple[str, ...]) -> LabelReport
         duplicates=rows[duplicates],
         conflicts=rows[duplicates[conflicting]],
     )
-
-
-def _subset(n: int, most: int) -> Int[np.ndarray, " k"]:
-    check_count(most, "most_rows")
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(0).permutation(n)[:most])
 
 
 def _parallel_pairs(x: Float64[np.ndarray, "n d"]) -> Int[np.ndarray, "p 2"]:

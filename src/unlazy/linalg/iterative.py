@@ -68,7 +68,9 @@ def conjugate_gradients(
     apply = precondition if precondition is not None else np.copy
     size = np.linalg.norm(y, axis=0)
     size = np.where(size > 0, size, 1.0)
-    best = _first_iterate(matmat, y, apply, size)
+    best = _checked(matmat, y, apply(y), size)
+    if not best.residual < 1:  # of a poor preconditioner: zero leaves less
+        best = IterativeSolution(np.zeros_like(y), y.copy(), float(np.any(y)), 0, False)
     done = 1
     for _ in range(_MOST_RESTARTS):
         if best.residual <= tolerance or done >= max_iterations or not math.isfinite(best.residual):
@@ -92,14 +94,6 @@ def _checked(matmat, y, value, size) -> IterativeSolution:
     if not math.isfinite(residual):
         return IterativeSolution(np.zeros_like(y), y.copy(), math.inf, 0, False)
     return IterativeSolution(value, remainder, residual, 0, False)
-
-
-def _first_iterate(matmat, y, apply, size) -> IterativeSolution:
-    first = _checked(matmat, y, apply(y), size)
-    # After a poor preconditioner the remainder may be larger than `y` itself.
-    if first.residual < 1:
-        return first
-    return IterativeSolution(np.zeros_like(y), y.copy(), float(np.any(y)), 0, False)
 
 
 def _iterate(matmat, y, apply, goal, most: int, report) -> tuple[Float64[np.ndarray, "n c"], int]:
