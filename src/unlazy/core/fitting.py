@@ -23,6 +23,7 @@ from unlazy.core.checks import is_key, short
 Axes = dict[str, tuple[Any, str]]
 """Sizes of the axes seen so far, each with the argument that had it."""
 
+_UNIONS = (typing.Union, types.UnionType)
 _SEQUENCES = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _WORDS = {
     int: "an integer",
@@ -40,18 +41,19 @@ def fault_of(name: str, value: Any, hint: Any, axes: Axes) -> Exception | None:
     """The error that says how the value does not fit; None where it does."""
     if not fits(value, hint):
         return TypeError(f"`{name}` must be {expected(hint)}, got {name}={short(value)}.")
-    shape = tuple(np.shape(value)) if is_numeric(value) else None
-    for option in _array_options(hint):
-        if shape is None:
-            return None
+    arrays = _array_options(hint)
+    if not arrays or not is_numeric(value):
+        return None
+    shape = tuple(np.shape(value))
+    for option in arrays:
         found = match_axes(option.dim_str, shape, axes, name)
         if found is not None:
             axes.update(found)
             return None
-    options = _array_options(hint)
-    if not options or (shape is not None and _fits_without_array(value, hint)):
+    # Another option may take the value: None, a number, an operator.
+    if any(fits(value, option) for option in _options(hint) if option not in arrays):
         return None
-    dims = options[0].dim_str.split()
+    dims = arrays[0].dim_str.split()
     known = [f"{d}={axes[d][0]} as in `{axes[d][1]}`" for d in dims if d in axes]
     where = f" with {', '.join(known)}" if known else ""
     return ValueError(
@@ -66,7 +68,7 @@ def fits(value: Any, hint: Any) -> bool:
         return True
     if _is_key_hint(hint):
         return is_key(value) or (type(None) in inner and value is None)
-    if origin in (typing.Union, types.UnionType):
+    if origin in _UNIONS:
         return any(fits(value, option) for option in inner)
     if origin is typing.Literal:
         return any(value is option or value == option for option in inner)
@@ -153,44 +155,37 @@ def _is_number(value: Any, *, whole: bool) -> bool:
     )
 
 
+def _options(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+
+
 def _is_key_hint(hint: Any) -> bool:
     """Whether the hint is a key, or JAX's union of a key and the integers of an old one."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return any(_is_key_hint(option) for option in typing.get_args(hint)[:1])
-    return getattr(hint, "dtype", None) is jaxtyping.Key
+    return getattr(_options(hint)[0], "dtype", None) is jaxtyping.Key
 
 
 def _array_options(hint: Any) -> list[Any]:
     """The array annotations, each with a `dim_str`, among the options of a hint."""
     if _is_key_hint(hint):
         return []
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return [array for option in typing.get_args(hint) for array in _array_options(option)]
-    is_array = isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray)
-    return [hint] if is_array else []
-
-
-def _fits_without_array(value: Any, hint: Any) -> bool:
-    """Whether an option other than an array takes the value: None, a number, an operator."""
-    if typing.get_origin(hint) not in (typing.Union, types.UnionType):
-        return False
-    others = [option for option in typing.get_args(hint) if not _array_options(option)]
-    return any(fits(value, option) for option in others)
+    classes = [option for option in _options(hint) if isinstance(option, type)]
+    return [
+        option
+        for option in classes
+        if issubclass(option, jaxtyping.AbstractArray) and not _is_key_hint(option)
+    ]
 
 
 def wants_array(hint: Any) -> bool:
     """Whether the hint has an array among its options and no sequence."""
-    options = typing.get_args(hint) if typing.get_origin(hint) is not None else (hint,)
     return bool(_array_options(hint)) and not any(
-        typing.get_origin(option) in _SEQUENCES or option in _SEQUENCES for option in options
+        typing.get_origin(option) in _SEQUENCES or option in _SEQUENCES for option in _options(hint)
     )
 
 
 def wants_function(hint: Any) -> bool:
     """Whether the hint is a function, or a function or None."""
-    options = [hint]
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        options = [option for option in typing.get_args(hint) if option is not type(None)]
+    options = [option for option in _options(hint) if option is not type(None)]
     return all(typing.get_origin(option) is collections.abc.Callable for option in options)
 
 
@@ -221,7 +216,7 @@ def expected(hint: Any) -> str:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if _is_key_hint(hint):
         return "one random key, made with jax.random.key(seed)"
-    if origin in (typing.Union, types.UnionType):
+    if origin in _UNIONS:
         words = list(dict.fromkeys(expected(option) for option in inner))
         if "a number" in words:
             words = [word for word in words if word != "an integer"]

@@ -2,6 +2,7 @@ from unlazy.linalg.cholesky_factors import CholeskyFactor as CholeskyFactor
 from unlazy.linalg.cholesky_factors import cholesky as cholesky
 from unlazy.linalg.cholesky_factors import cholesky_in_place as cholesky_in_place
 from unlazy.linalg.eigen import Eigen as Eigen
+from unlazy.linalg.eigen import column_space as column_space
 from unlazy.linalg.eigen import eigh as eigh
 from unlazy.linalg.eigen import gram_eigenvalues as gram_eigenvalues
 from unlazy.linalg.extremes import extreme_eigen as extreme_eigen
@@ -11,5 +12,4 @@ from unlazy.linalg.lanczos import top_eigen as top_eigen
 from unlazy.linalg.low_rank import LowRankPreconditioner as LowRankPreconditioner
 from unlazy.linalg.low_rank import pivoted_cholesky as pivoted_cholesky
 from unlazy.linalg.refinement import refined_solve as refined_solve
-from unlazy.linalg.spans import column_space as column_space
 from unlazy.linalg.trace import trace_estimate as trace_estimate
