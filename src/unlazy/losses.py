@@ -227,12 +227,10 @@ def ramp_loss(u: Sample, y: Sample) -> Sample:
 
     In [0, 1], zero where $u = y = \pm 1$, and 1-Lipschitz in the prediction `u`: every bound of
     `papers.arora2019.population_loss` holds for its mean, and so for the error, `zero_one_loss`.
-    A NumPy array when both arguments are, as for the other losses of a sample.
+    The four losses of a sample return NumPy arrays if both arguments are, and raise if the shapes
+    differ or, where they are for labels $\pm 1$, for other labels.
 
     Source: AR-18, arXiv:1901.08584 Corollary 5.2.
-
-    Raises:
-        ValueError: the shapes differ, or a label is neither +1 nor -1.
 
     Example:
         >>> print(ramp_loss(np.array([2.0, 0.5, -3.0]), np.ones(3)))
@@ -253,9 +251,6 @@ def zero_one_loss(u: Sample, y: Sample) -> Sample:
     predicts nothing.
 
     Source: AR-18, arXiv:1901.08584 Corollary 5.2.
-
-    Raises:
-        ValueError: the shapes differ, or a label is neither +1 nor -1.
 
     Example:
         >>> print(zero_one_loss(np.array([2.0, 0.0, -3.0]), np.ones(3)))
