@@ -15,7 +15,7 @@ from numpy.polynomial.hermite import herm2poly
 from numpy.polynomial.hermite_e import herme2poly
 
 Elementwise = Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]]
-Coefficients = tuple[float, ...]  # what an activation's options are kept as
+Coefficients = tuple[float, ...]  # the options of an activation
 
 
 class Family(NamedTuple):

@@ -55,7 +55,7 @@ def read_idx(path: Path, ndim: int, *, rows: int | None = None) -> UInt8[np.ndar
     Source: the description of the format on the MNIST page, http://yann.lecun.com/exdb/mnist.
     """
     data = _read_bytes(path)
-    # By content, not by name: browsers unzip on the way and leave the .gz in the name.
+    # Decided by content, because browsers unzip downloads and leave the .gz in the name.
     is_packed, start = data.startswith(_GZIP_MAGIC), 4 + 4 * ndim
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) if is_packed else io.BytesIO(data) as file:

@@ -96,7 +96,7 @@ def _read_member(
         check_memory(size + as_floats, path, f"the array {name!r} of shape {header.shape}")
         flat = _unpack(file, size).view(header.dtype)
     array = flat.reshape(header.shape, order="F" if header.is_fortran else "C")
-    # The byte order is that of the machine that wrote the file; to swap it loses nothing.
+    # Use the native byte order; the file has that of the machine that wrote it.
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 

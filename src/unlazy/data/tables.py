@@ -77,7 +77,7 @@ def _read_columns(
             f"`{path}` must be a {path.suffix[1:]} file in UTF-8: {in_short(error)}. "
             "Save it in that encoding."
         ) from error
-    except Exception as error:  # Arrow has many of its own, and a damaged file any of them
+    except Exception as error:  # Arrow raises many kinds of errors at damaged files
         raise DataFileError(
             f"`{path}` must be a {path.suffix[1:]} file: {in_short(error)}."
         ) from error
@@ -105,7 +105,7 @@ def _read_parquet(path: Path) -> "pa.Table":
 
     with pyarrow.parquet.ParquetFile(path) as file:
         rows, columns = file.metadata.num_rows, len(file.schema_arrow.names)
-        # At least a bit for each value: more than this can not be known before it is unpacked.
+        # At least one bit per value; no better bound is known before the file is unpacked.
         check_memory(rows * columns // 8, path, f"a table of {rows} rows, {columns} columns")
         return file.read(use_threads=False)
 

@@ -17,7 +17,7 @@ from unlazy.core.entries import entry
 
 Nodes = str | Sequence[int | float | Fraction] | np.ndarray
 _FAMILIES = ("chebyshev", "equispaced")
-_TOLERANCE = 1e-9  # of a moment; what float64 support points may cost
+_TOLERANCE = 1e-9  # largest error of a moment that rounded support points may cause
 
 
 class Discrete(eqx.Module):

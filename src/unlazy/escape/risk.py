@@ -16,7 +16,7 @@ from unlazy.escape.predictors import Model, evaluator
 from unlazy.escape.signs import Where, all_signs, hidden_rows, units
 from unlazy.losses import PointwiseLoss, check_shapes, check_targets, pointwise
 
-_MOST_UNITS = 16  # whose signs are enumerated: 65536 of them
+_MOST_UNITS = 16  # neurons in an enumeration of all signs: 65536 vectors
 _AT_ONCE = 256  # sign vectors evaluated together in the enumeration
 
 

@@ -160,7 +160,7 @@ def _best(values, sizes) -> float | None:
     relative = [np.abs(v) / np.maximum(sizes[j], _TINY) for (j, _), v in values.items()]
     absolute = [np.abs(v) / max(sizes[j].max(), _TINY) for (j, _), v in values.items()]
     score = np.where(np.min(relative, axis=0) < _VANISHES, 0.0, np.min(absolute, axis=0))
-    # Rounded, so that of b and -b for an odd activation it is not rounding that chooses.
+    # Rounded, so that rounding errors do not choose between b and -b for an odd activation.
     return float(_CANDIDATES[np.argmax(score.round(9))]) if score.max() > 0 else None
 
 

@@ -195,8 +195,8 @@ def _profile(sigma: Activation, d: int, scale: float) -> tuple[tuple[float, ...]
     return tuple(map(tuple, series.tolist()))
 
 
-# Rules of our own, since what runs in a float64 scope cannot be transposed outside of it: the
-# gradient is again computed in float64, its own derivative in the dtype of the movement.
+# Custom rules, because JAX cannot transpose a float64 computation outside its scope: the gradient
+# is again computed in float64, its own derivative in the dtype of the movement.
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _applied(covariance: SphereCovariance, W: Float[Array, "m d"]) -> Float[Array, "m d"]:
     with float64():

@@ -68,7 +68,7 @@ class DirectionPenalty(eqx.Module):
         x = x if rows is None else x[self._checked(rows)]
         moved, _ = partition(params, self.trained)
         shapes = [[jnp.shape(leaf) for leaf in jax.tree.leaves(t)] for t in (self.start, moved)]
-        if shapes[0] != shapes[1]:  # one that broadcasts would pass
+        if shapes[0] != shapes[1]:  # shapes that broadcast would pass
             raise ValueError(
                 f"`params` must have the shapes of the start, {shapes[0]}, got {shapes[1]}."
             )
@@ -134,7 +134,7 @@ def direction_penalty(
                 f"`rank` must be below the number of inputs, {n}, got rank={rank}: the penalty "
                 "would be identically 0. Use more inputs or a lower rank."
             )
-    # In the precision of the parameters: the kernel, unlike its decomposition, need not be better.
+    # The kernel may have the precision of the parameters; only its decomposition needs float64.
     eigen = eigh(empirical_ntk_traced(f, params, x, trained=trained))
     spectrum = np.maximum(eigen.values, 0.0) / n
     rank = spectral_gap(spectrum) if rank is None else rank

@@ -11,7 +11,7 @@ from unlazy.core.entries import entry
 from unlazy.nets.checking import as_activation
 from unlazy.special import gegenbauer_coefficients, harmonic_count, harmonic_dimension
 
-_NOTHING = 1e-10  # of the largest eigenvalue: below lies rounding, whose gaps mean nothing
+_NOTHING = 1e-10  # of the largest eigenvalue; gaps among smaller ones are rounding
 
 
 class SpectralBlocks(eqx.Module):
