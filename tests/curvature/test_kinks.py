@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import pytest
 
-from unlazy.activations.base import activation
+from unlazy.activations import activation
 from unlazy.core.float64 import float64
 from unlazy.curvature import certify
 from unlazy.curvature.kinks import kink_here, kink_near, may_kink

@@ -9,7 +9,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from unlazy.activations.base import activation
+from unlazy.activations import activation
 from unlazy.curvature import certify, extreme_eigenvalues
 from unlazy.papers.allenzhu_li_liang2019 import smoothed_relu
 

@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from unlazy.activations.base import polynomial
+from unlazy.activations import polynomial
 from unlazy.nets import TwoLayer, TwoLayerParams, partition
 from unlazy.taylor import NoTaylorTermError, expand, terms
 

@@ -14,7 +14,7 @@ import numpy as np
 from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
 from unlazy.core.errors import DataFileError
-from unlazy.core.memory import cache_folder
+from unlazy.core.machine import cache_folder
 from unlazy.data.downloads import CIFAR_FOLDER, download
 from unlazy.data.image_files import Split, read_idx_split, read_record_split
 

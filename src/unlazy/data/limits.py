@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from unlazy.core.errors import DataFileError
-from unlazy.core.memory import available_memory
+from unlazy.core.machine import available_memory
 
 # Deflate, which zip and gzip pack with, writes at most 258 bytes for two bits.
 DEFLATE_RATIO = 1032

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from unlazy.core.entries import entry
 from unlazy.core.errors import StoreError
-from unlazy.core.memory import cache_folder
+from unlazy.core.machine import cache_folder
 from unlazy.experiments import disk
 
 _ENDING = "-cache"  # of the files that JAX makes

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.activations.base import Activation, activation
+from unlazy.activations import Activation, activation
 from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments
 from unlazy.kernels.rectified import JumpDual, RectifiedPowerDual, TwoSlopesDual
 from unlazy.kernels.series import SeriesDual

@@ -24,7 +24,7 @@ from unlazy.core.checks import some_rows as _some_rows
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
-from unlazy.core.memory import default_memory
+from unlazy.core.machine import default_memory
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
 from unlazy.kernels.tiles import Kernel, Tiles

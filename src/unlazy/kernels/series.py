@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.core.checks import is_known
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.kernels.moments import PairMoments, Row, RowMoments

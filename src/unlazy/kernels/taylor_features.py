@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite
 from unlazy.core.entries import entry
 from unlazy.kernels.blocks import check_pair

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.draws import draw_normal
 from unlazy.core.entries import entry

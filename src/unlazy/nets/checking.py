@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from unlazy.activations.base import Activation, activation
+from unlazy.activations import Activation, activation
 from unlazy.core.errors import UnknownNameError
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.nets.two_layer import TwoLayerParams
 
 Precision = jax.lax.Precision | str | None

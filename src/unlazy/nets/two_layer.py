@@ -11,7 +11,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.draws import draw_normal, draw_signs
 from unlazy.core.entries import entry

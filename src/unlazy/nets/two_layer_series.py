@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.scipy.stats.norm as gaussian
 from jaxtyping import Array
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.special import recurrences
 from unlazy.special.array_series import Series, at, product, scaled, times, trimmed
 

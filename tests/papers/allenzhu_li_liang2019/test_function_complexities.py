@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from unlazy.activations.base import activation, polynomial
+from unlazy.activations import activation, polynomial
 from unlazy.data import target
 from unlazy.papers.allenzhu_li_liang2019 import (
     function_complexity,

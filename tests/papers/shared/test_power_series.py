@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.activations.base import activation
+from unlazy.activations import activation
 from unlazy.core.errors import UnknownNameError
 from unlazy.papers.shared import (
     chebyshev_series,

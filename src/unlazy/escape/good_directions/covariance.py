@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 from numpy.polynomial import chebyshev
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.core.checks import check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64

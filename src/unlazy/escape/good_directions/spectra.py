@@ -5,7 +5,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Float64
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.core.checks import MOST_IN_TABLE, check_count, check_finite
 from unlazy.core.entries import entry
 from unlazy.nets.checking import as_activation

@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.activations.base import Activation, activation
+from unlazy.activations import Activation, activation
 from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64

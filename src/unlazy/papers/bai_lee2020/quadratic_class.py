@@ -12,8 +12,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray, Shaped
 
-from unlazy.activations.base import Activation
-from unlazy.activations.base import activation as as_activation
+from unlazy.activations import Activation
+from unlazy.activations import activation as as_activation
 from unlazy.core.checks import as_array, check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.core.checks import check_count, check_finite, check_inputs, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.core.checks import as_array, check_count, check_finite
 from unlazy.core.entries import entry
 from unlazy.data import target

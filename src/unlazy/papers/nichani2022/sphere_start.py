@@ -7,7 +7,7 @@ import math
 import numpy as np
 from jaxtyping import Float64
 
-from unlazy.activations.base import Activation
+from unlazy.activations import Activation
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.quadratic_fit import check_norms, check_twins

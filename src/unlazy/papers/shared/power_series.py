@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 from scipy.special import gammaln, zeta
 
-from unlazy.activations.base import activation
+from unlazy.activations import activation
 from unlazy.core.checks import check_count, check_finite, check_name
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.activations.base import Activation, activation
+from unlazy.activations import Activation, activation
 from unlazy.core.checks import as_array, check_finite
 from unlazy.core.float64 import float64
 from unlazy.data.composed_products import ComposedProduct

@@ -27,7 +27,7 @@ from unlazy.core.checks import check_count, check_key, check_name, check_positiv
 from unlazy.core.compiling import compiled
 from unlazy.core.entries import entry
 from unlazy.core.loss_calls import Loss, check_loss_call
-from unlazy.core.memory import default_memory
+from unlazy.core.machine import default_memory
 from unlazy.core.trained import Trained
 from unlazy.train.grid import checks
 from unlazy.train.grid.evaluation import Evaluation, KeepRule, Record, evaluate

@@ -11,7 +11,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy import data
-from unlazy.activations.base import activation
+from unlazy.activations import activation
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.nichani2022.expansion_training import TrialData
 

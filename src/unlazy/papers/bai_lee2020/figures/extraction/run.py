@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy import data
-from unlazy.activations.base import activation
+from unlazy.activations import activation
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers import bai_lee2020
 from unlazy.papers.bai_lee2020.figures.exponents import rms, table

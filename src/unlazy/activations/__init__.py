@@ -1,6 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Activations with all their derivatives and Taylor coefficients."""
-
-from unlazy.core.lazily import public_names
-
-__getattr__, __dir__, __all__ = public_names(__name__)  # the names of `__init__.pyi`
