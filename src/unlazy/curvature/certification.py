@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is this point a minimum? Gradient and smallest curvature, on the scale of the width."""
+"""Second-order certificates: gradient and smallest curvature, on the scale of the width."""
 
 from typing import Any, Literal, NamedTuple
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products with the Hessian of a loss, and the ends of its spectrum."""
 
-import contextlib
 import math
 from typing import Any
 
@@ -18,16 +17,10 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import Loss, as_pytree, check_loss_call
 from unlazy.core.trained import Trained, partition
-from unlazy.curvature.objective import (
-    HessianProduct,
-    Objective,
-    check_alike,
-    check_scalar,
-    float64_objective,
-)
+from unlazy.curvature.objective import Objective, check_alike, check_scalar, float64_objective
 from unlazy.curvature.smoothed import SampledHessian, Smoothing, smoothed
 from unlazy.linalg.extremes import Matvec, extreme_eigen
-from unlazy.taylor.movement import is_wide
+from unlazy.taylor.movement import float64_if, is_wide
 
 _DENSE = 2000  # parameters up to which the Hessian is formed
 _COLUMNS = 64  # of a dense Hessian at once
@@ -52,9 +45,8 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
         params: any pytree of arrays; integers are left alone.
         v: direction, in the structure of `params`.
         data: second argument of the loss.
-        trained: the parameters that count, as for `nets.partition`: None for all, "hidden" or
-            "last" for our learners, booleans, or a function of a leaf's path. The product is with
-            their block of the Hessian: zero at the others, whatever `v` has there.
+        trained: the parameters that count, as for `nets.partition`. The product is with their
+            block of the Hessian: zero at the others, whatever `v` has there.
 
     Returns:
         The product, in the structure of `params`.
@@ -70,7 +62,7 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
     check_alike(v, params, "v")
     check_loss_call(loss, data)
     # Float64 parameters keep their digits whatever the global setting is.
-    with float64() if is_wide(params) else contextlib.nullcontext():
+    with float64_if(is_wide(params)):
         return _hvp(as_pytree(loss), params, v, data, trained)
 
 
@@ -92,7 +84,7 @@ def _hvp(loss: Loss, params: Any, v: Any, data: Any, trained: Trained) -> Any:
 
 
 def _as_array(leaf: Any) -> Any:
-    """Numbers as arrays; functions among the leaves, as in Equinox models, as they are."""
+    """Make arrays of numbers; leave functions, as Equinox models have them, as they are."""
     is_number = isinstance(leaf, int | float | np.ndarray | np.generic)
     return jnp.asarray(leaf) if is_number and not isinstance(leaf, bool) else leaf
 
@@ -186,11 +178,7 @@ def extreme_eigenvalues(
 
 
 def smoothed_ends(
-    objective: Objective,
-    hessian: SampledHessian,
-    steps: int,
-    dense: bool | None,
-    key: PRNGKeyArray,
+    objective: Objective, hessian: SampledHessian, steps: int, dense: bool | None, key: PRNGKeyArray
 ) -> ExtremeEigenvalues:
     """`extreme_eigenvalues` of the smoothed loss, with the error of the draws."""
     key_start, key_error = jr.split(key)
@@ -212,7 +200,7 @@ def spectrum_ends(
 ) -> ExtremeEigenvalues:
     """`extreme_eigenvalues` of a float64 objective, or of `matvec`, within the float64 scope."""
     flat, unravel = ravel_pytree(objective.trained)
-    matvec = HessianProduct(objective) if matvec is None else matvec
+    matvec = objective.hessian_product if matvec is None else matvec
     if dense or (dense is None and flat.size <= _DENSE):
         values, vectors, errors = _dense_ends(matvec, flat.size)
         products, dense = flat.size, True

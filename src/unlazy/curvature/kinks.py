@@ -60,19 +60,15 @@ class Kink(eqx.Module):
 class _Sample(NamedTuple):
     """On a line at t: loss over reach, then gradient; and their derivatives along the line."""
 
+    t: Any
     values: Any
     slopes: Any
 
 
-class _Point(NamedTuple):
-    t: float
-    sample: _Sample
-
-
 class _Interval(NamedTuple):
-    a: _Point
-    middle: _Point
-    b: _Point
+    a: _Sample
+    middle: _Sample
+    b: _Sample
 
 
 class _Line(eqx.Module):
@@ -93,7 +89,7 @@ class _Line(eqx.Module):
             parts = (number[None] / reach, ravel_pytree(tree)[0])
             return jnp.concatenate([part.astype(flat.dtype) for part in parts])
 
-        return _Sample(stacked(value, gradient), stacked(slope, product))
+        return _Sample(t, stacked(value, gradient), stacked(slope, product))
 
 
 def kink_here(objective: Objective, *, key: PRNGKeyArray) -> Kink | None:
@@ -132,14 +128,14 @@ def kink_near(objective: Objective, *, key: PRNGKeyArray) -> Kink | None:
 def jumps(
     objective: Objective, direction: Float[Array, " p"]
 ) -> tuple[Float[Array, "pieces p"], Float[Array, "pieces p"]]:
-    """The jumps of the gradient on each piece of the way to the point plus, and minus, `direction`.
+    """The jumps of the gradient on each piece of the two lines from the point along `direction`.
 
-    Both are from the point outwards. What is smooth contributes the fifth power of a piece.
+    Pieces are ordered outwards. Smooth terms contribute the fifth power of a piece.
     """
 
     def outwards(side: int) -> Float[Array, "pieces p"]:
         line = _Line(objective, side * direction)
-        values, slopes = jax.lax.map(line, jnp.linspace(0, 1, 2 * _PIECES + 1))
+        _, values, slopes = jax.lax.map(line, jnp.linspace(0, 1, 2 * _PIECES + 1))
         explained = (slopes[:-2:2] + 4 * slopes[1::2] + slopes[2::2]) / (6 * _PIECES)
         misfits = values[2::2] - values[:-2:2] - explained
         return jnp.where(jnp.isfinite(misfits), misfits, 0)[:, 1:]
@@ -177,7 +173,8 @@ def _sample(line: _Line, t: Float[Array, ""]) -> _Sample:
 
 def _at(line: _Line, t: float) -> _Sample:
     # One compiled program for all places; the arithmetic on top of it is NumPy's.
-    return jax.tree.map(np.asarray, _sample(line, jnp.asarray(t, line.direction.dtype)))
+    found = jax.tree.map(np.asarray, _sample(line, jnp.asarray(t, line.direction.dtype)))
+    return found._replace(t=t)
 
 
 def _shrunk(line: _Line, t: float, threshold: float) -> _Interval | None:
@@ -185,31 +182,26 @@ def _shrunk(line: _Line, t: float, threshold: float) -> _Interval | None:
 
     None as soon as the slopes explain all of it, which smooth losses reach in a few halvings.
     """
-    interval = _Interval(*(_Point(at, _at(line, at)) for at in (t, 1.5 * t, 2 * t)))
+    interval = _Interval(*(_at(line, at) for at in (t, 1.5 * t, 2 * t)))
     for _ in range(_HALVINGS):
         if _relative_misfit(interval) <= threshold:
             return None
         halves = itertools.pairwise(interval)
-        interval = max((_with_middle(line, a, b) for a, b in halves), key=_relative_misfit)
+        split = (_Interval(a, _at(line, (a.t + b.t) / 2), b) for a, b in halves)
+        interval = max(split, key=_relative_misfit)
     return interval if _relative_misfit(interval) > threshold else None
 
 
-def _with_middle(line: _Line, a: _Point, b: _Point) -> _Interval:
-    t = (a.t + b.t) / 2
-    return _Interval(a, _Point(t, _at(line, t)), b)
-
-
 def _relative_misfit(interval: _Interval) -> float:
-    scale = _scale(interval.a.sample, interval.b.sample)
+    scale = _scale(interval.a, interval.b)
     size = _norm(_misfit(interval)) / scale if scale else 0.0
     return size if math.isfinite(size) else 0.0
 
 
 def _misfit(interval: _Interval) -> Float[np.ndarray, " q"]:
     """What the slopes do not explain of the change from a to b, by Simpson's rule."""
-    a, middle, b = (point.sample for point in interval)
-    width = interval.b.t - interval.a.t
-    return b.values - a.values - width * (a.slopes + 4 * middle.slopes + b.slopes) / 6
+    a, middle, b = interval
+    return b.values - a.values - (b.t - a.t) * (a.slopes + 4 * middle.slopes + b.slopes) / 6
 
 
 def _norm(vector: Float[np.ndarray, " q"]) -> float:
@@ -217,7 +209,7 @@ def _norm(vector: Float[np.ndarray, " q"]) -> float:
 
 
 def _scale(a: _Sample, b: _Sample) -> float:
-    return sum(_norm(part) for part in (*a, *b))
+    return sum(_norm(part) for part in (a.values, a.slopes, b.values, b.slopes))
 
 
 def _rounding(objective: Objective) -> float:

@@ -30,20 +30,13 @@ class Objective(eqx.Module):
         return call_loss(self.loss, eqx.combine(trained, self.frozen), self.data)
 
     def hessian_product(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The Hessian at the point times a vector, forward over reverse."""
+        """The Hessian at the point times a vector, forward over reverse.
+
+        As a bound method of a module it is a pytree: what compiles it gets its arrays as arguments.
+        """
         _, unravel = ravel_pytree(self.trained)
         _, product = jax.jvp(jax.grad(self), (self.trained,), (unravel(v),))
         return ravel_pytree(product)[0]
-
-
-class HessianProduct(eqx.Module):
-    """`Objective.hessian_product` as a callable whose arrays are arguments of what compiles it."""
-
-    objective: Objective
-
-    def __call__(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The product."""
-        return self.objective.hessian_product(v)
 
 
 def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> Objective:

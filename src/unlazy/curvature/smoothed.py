@@ -46,7 +46,7 @@ _SIGMAS = 3.0  # standard errors of a curvature that counts as proved
 
 
 class Smoothed(NamedTuple):
-    """What the draws say: loss and gradient, with the error of the latter, and the Hessian."""
+    """Loss, norm of the gradient with its error, and Hessian of the loss under noise."""
 
     loss: float
     gradient_norm: float

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels that the ResNet paper compares with: functions of the distance or of the angle."""
+"""Kernels of the distance or of the angle alone: Gaussian, arcsine, conjugate and tangent."""
 
 import math
 from dataclasses import dataclass
@@ -30,18 +30,11 @@ def gaussian(
 
     $$K(x, x') = e^{-\|x - x'\|^2 / h}$$
 
-    The distance of nearly equal rows is that of the rows, not a difference of large products.
+    `bandwidth` is h, positive, of the dimension of a squared distance; scikit-learn's gamma is 1/h.
+    The distance of nearly equal rows comes from the rows, not from a difference of large products.
+    Zero rows are fine; the other arguments are as for `relu_gram`.
 
-    Source: RN-17, arXiv:1905.10337; scikit-learn's gamma is 1/h.
-
-    Args:
-        x1: inputs, one a row; zero rows are fine.
-        x2: other inputs, for the cross kernel; None means `x1`.
-        bandwidth: h, positive, of the dimension of a squared distance.
-        dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.
-
-    Raises:
-        ValueError: `x1` or `x2` is not a finite (n, d) array, or `bandwidth` is not positive.
+    Source: RN-17, arXiv:1905.10337.
 
     Example:
         >>> print(gaussian(jnp.eye(2), bandwidth=2.0).round(4))
@@ -67,17 +60,10 @@ def arcsin(
     $$K(x, x') = \arcsin\frac{\langle x, x'\rangle}{\|x\| \|x'\|}$$
 
     It is $\pi/2$ on the diagonal, and $\pi/2$ times the kernel of random features
-    $\mathrm{sign}(w^\top x)$, the limit of `nngp` with erf for long rows.
+    $\mathrm{sign}(w^\top x)$, the limit of `nngp` with erf for long rows. Arguments are as for
+    `relu_gram`.
 
     Source: RN-17, arXiv:1905.10337.
-
-    Args:
-        x1: inputs, one a row, no row zero.
-        x2: other inputs, for the cross kernel; None means `x1`.
-        dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.
-
-    Raises:
-        ValueError: `x1` or `x2` is not a finite (n, d) array, or has a row of zeros.
 
     Example:
         >>> print(arcsin(jnp.eye(2)).round(4))
@@ -96,24 +82,17 @@ def conjugate(
     layers: int = 2,
     dtype: jax.typing.DTypeLike = "float64",
 ) -> Float[Array, "n1 n2"]:
-    r"""The ResNet paper's conjugate kernel of a ReLU network, normalised to 1 on the diagonal.
+    r"""The conjugate kernel of a ReLU network, normalised to 1 on the diagonal.
 
     $$K(x, x') = \kappa_1(\cdots\kappa_1(u)), \qquad
     \kappa_1(u) = \frac{\sqrt{1 - u^2} + u (\pi - \arccos u)}{\pi}$$
 
     `layers` - 1 times, with u the cosine between (x, 1) and (x', 1): a first-layer bias of the
-    weights' variance, no others. It is `nngp` on those rows, normalised.
+    weights' variance, no others. It is `nngp` on those rows, normalised. `layers` counts the layers
+    of weights, the readout included. Zero rows are fine; the other arguments are as for
+    `relu_gram`.
 
     Source: RN-17, arXiv:1905.10337: k1(u) for 2 layers, k1(k1(u)) for 3.
-
-    Args:
-        x1: inputs, one a row; zero rows are fine.
-        x2: other inputs, for the cross kernel; None means `x1`.
-        layers: of weights, the readout included, at least 2.
-        dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.
-
-    Raises:
-        ValueError: `x1` or `x2` is not a finite (n, d) array, or `layers` is below 2.
 
     Example:
         >>> print(conjugate(jnp.eye(2), layers=3).round(4))
@@ -131,24 +110,15 @@ def tangent(
     layers: int = 2,
     dtype: jax.typing.DTypeLike = "float64",
 ) -> Float[Array, "n1 n2"]:
-    r"""The ResNet paper's tangent kernel of a ReLU network, `layers` on the diagonal.
+    r"""The tangent kernel of a ReLU network, normalised to `layers` on the diagonal.
 
     $$\Theta_2 = u\,\kappa_0(u) + \kappa_1(u), \qquad
     \Theta_3 = \Theta_2\, \kappa_0(\kappa_1(u)) + \kappa_1(\kappa_1(u))$$
 
     and so on, with $\kappa_0(u) = (\pi - \arccos u)/\pi$ and `conjugate`'s u and $\kappa_1$. It is
-    `ntk` on the rows (x, 1), normalised.
+    `ntk` on the rows (x, 1), normalised. Arguments are as for `conjugate`.
 
     Source: RN-17, arXiv:1905.10337, "up to scale and to the variance of the second bias", here 0.
-
-    Args:
-        x1: inputs, one a row; zero rows are fine.
-        x2: other inputs, for the cross kernel; None means `x1`.
-        layers: of weights, the readout included, at least 2.
-        dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.
-
-    Raises:
-        ValueError: `x1` or `x2` is not a finite (n, d) array, or `layers` is below 2.
 
     Example:
         >>> print(tangent(jnp.eye(2)).round(4))

@@ -86,7 +86,7 @@ def check_pair(
     *,
     allow_zero_rows: bool = False,
 ) -> CheckedPair:
-    """Raise unless `x1` and `x2` (or None) are inputs with as many columns."""
+    """Raise unless `x1` and `x2` (or None) are inputs with the same number of columns."""
     dtype = jnp.dtype(dtype)
     if dtype not in (jnp.float32, jnp.float64):
         raise ValueError(f"`dtype` must be float32 or float64, got dtype={dtype}.")
@@ -106,9 +106,8 @@ def check_pair(
 def polar(x: Array | np.ndarray, name: str, dtype: jnp.dtype) -> Polar:
     """Norms and directions, with no square over- or underflowing on the way.
 
-    Raises:
-        ValueError: the squared norm of a row that is not zero is out of the range of `dtype`, so
-            that its kernel with itself would be infinite or zero.
+    Raises if the squared norm of a row that is not zero is out of the range of `dtype`: its kernel
+    with itself would be infinite or zero.
     """
     parts = _polar(jnp.asarray(x, dtype))
     if not is_known(parts.norm):
@@ -232,7 +231,7 @@ def _symmetric(kernel: AngularKernel, side: _Side) -> _Gram:
 
 @jax.jit(static_argnums=0)
 def _upper(kernel: AngularKernel, side: _Side) -> _Gram:
-    """Block row by block row, from the diagonal on; what is left of it stays zero."""
+    """The block rows from the diagonal on; what is left of it stays zero."""
     n = side.unit.shape[0]
     H, near = jnp.zeros((n, n), side.unit.dtype), jnp.zeros((), bool)
     for start, stop in block_rows(n):

@@ -19,8 +19,6 @@ from unlazy.kernels.dual import ActivationLike, dual_of
 from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments
 
 _TRAINED = ("all", "hidden", "last")
-
-
 MOST_LAYERS = 1000
 """Each is traced by itself, and 2^depth, which scales the normalised kernels, is a float."""
 
@@ -65,17 +63,15 @@ def ntk(
     activation is exact to rounding unless its rows are long; a warning tells when the series leaves
     more than 1e-8. With a kink it is exact to rounding for correlations below 0.93 in size, and
     nearer to 1 off by up to 2e-3 of the diagonal, which the warning states. A Python function with
-    a kink other than at 0 is integrated to three digits (its slope to two), which nothing tells:
-    use `unlazy.activation` with a shift, whose kink is known.
-
-    Sign and the step have a covariance, but no finite tangent kernel: `nngp` takes them, and `ntk`
-    with the readout alone trained.
+    a kink other than at 0 is integrated to three digits (its slope to two) without a warning: use
+    `unlazy.activation` with a shift, whose kink is known. Sign and the step have a covariance, but
+    no finite tangent kernel: for them only the readout can be trained, as in `nngp`.
 
     Source: AR-6 at depth 1, RN-17 at depths 1 and 2; the recursion is arXiv:1806.07572's, in whose
     notation our σ_w² multiplies the weights' variance.
 
     Args:
-        x1: inputs, one a row.
+        x1: one input per row.
         x2: other inputs, for the cross kernel; None means `x1`.
         depth: hidden layers, at least one.
         activation: a name, an `Activation`, or a function applied entry by entry.
@@ -83,10 +79,6 @@ def ntk(
         bias_variance: σ_b², not negative. Where it is 0, no row may be zero.
         trained: "all", "hidden" (all but the readout) or "last" (the readout, with its bias).
         dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.
-
-    Raises:
-        ValueError: an argument is out of its range, a row is zero without biases, or a hidden
-            layer is trained under an activation that jumps.
 
     Example:
         >>> print(ntk(jnp.eye(2), depth=2, weight_variance=2.0).round(4))
@@ -101,7 +93,12 @@ def ntk(
     biased = bool(bias_variance > 0)
     x1, x2, dtype = check_pair(x1, x2, dtype, allow_zero_rows=biased)
     dual = dual_of(activation)
-    _check_slope(dual, trained)
+    if trained != "last" and not getattr(dual, "has_slope", True):
+        raise ValueError(
+            "`activation` must have a slope of finite mean square unless trained='last', got one "
+            f"that jumps, and trained={trained!r}: its tangent kernel is infinite on the diagonal. "
+            "Use `nngp`, which trains the readout alone."
+        )
     kernel = _Mlp(dual, depth, trained, biased)
     spread = math.sqrt(weight_variance / x1.shape[1]), math.sqrt(weight_variance)
     n1 = x1.shape[0]
@@ -132,20 +129,9 @@ def nngp(
 
     in the notation of `ntk`, whose kernel with only the last layer trained this is: what a Gaussian
     process, or regression on random features, uses. The readout's variances are included.
+    Arguments are as for `ntk`.
 
     Source: RN-17 (conjugate kernels) and RN-8 ("last"), arXiv:1905.10337.
-
-    Args:
-        x1: inputs, one a row.
-        x2: other inputs, for the cross kernel; None means `x1`.
-        depth: hidden layers, at least one.
-        activation: as in `ntk`.
-        weight_variance: as in `ntk`.
-        bias_variance: as in `ntk`.
-        dtype: as in `ntk`.
-
-    Raises:
-        ValueError: an argument is out of its range, or a row is zero without biases.
 
     Example:
         >>> print(nngp(jnp.eye(2), weight_variance=2.0).round(4))
@@ -165,10 +151,10 @@ def nngp(
 
 
 class _Layer(NamedTuple):
-    """Of the outputs z of one layer, a row each: their deviation, and what it is made of."""
+    """Per-sample standard deviation of one layer's outputs, split into weights and bias."""
 
     s: Float[Array, "*rows"]
-    weights: Float[Array, "*rows"]  # the part of s that the weights have: weights^2 + bias^2 = 1
+    weights: Float[Array, "*rows"]  # the part of s due to the weights: weights^2 + bias^2 = 1
     bias: Float[Array, "*rows"]
     moments: RowMoments | None  # of the activation there; None at the readout
 
@@ -203,11 +189,7 @@ class _Mlp:
         return _Rows(tuple(layers), jnp.full_like(norm, gain))
 
     def pairs(
-        self,
-        cos: Float[Array, "*shape"],
-        gap: Float[Array, "*shape"],
-        rows1: _Rows,
-        rows2: _Rows,
+        self, cos: Float[Array, "*shape"], gap: Float[Array, "*shape"], rows1: _Rows, rows2: _Rows
     ) -> Float[Array, "*shape"]:
         # Products of the two rows' numbers come first: they commute to the last bit.
         here, theta, gain = _Correlation(cos, gap), jnp.zeros_like(cos), rows1.gain * rows2.gain
@@ -245,18 +227,8 @@ def _add_bias(here: _Correlation, l1: _Layer, l2: _Layer) -> _Correlation:
     return _Correlation(weights * here.cos + bias, jnp.minimum(minus, plus))
 
 
-def _check_slope(dual: Dual, trained: str) -> None:
-    """Raise where a hidden layer is trained under an activation that jumps."""
-    if trained != "last" and not getattr(dual, "has_slope", True):
-        raise ValueError(
-            "`activation` must have a slope of finite mean square unless trained='last', got one "
-            f"that jumps, and trained={trained!r}: its tangent kernel is infinite on the diagonal. "
-            "Use `nngp`, which trains the readout alone."
-        )
-
-
 def _check_range(s: Float[Array, " n"], n1: int) -> None:
-    """Raise where the outputs of a row have left the range of the dtype; `x2` follows `x1`."""
+    """Raise if the outputs of a row have left the range of the dtype; `x2` follows `x1`."""
     if not is_known(s):
         return
     rows = np.flatnonzero(~np.isfinite(np.asarray(s) ** 2))

@@ -13,11 +13,11 @@ from jaxtyping import Array, Float
 
 
 class RowMoments(NamedTuple):
-    """Moments of one Gaussian a row."""
+    """Moments of one Gaussian per row."""
 
     rms: Float[Array, "*rows"]  # sqrt(E phi(u)^2)
     slope_square: Float[Array, "*rows"]  # E phi'(u)^2
-    features: Any = ()  # what else `pairs` needs of a row: arrays whose last axis is n
+    features: Any = ()  # what else `pairs` needs per row: arrays whose last axis is n
 
 
 class PairMoments(NamedTuple):

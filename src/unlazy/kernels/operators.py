@@ -57,14 +57,9 @@ def operator(
         memory: bytes that matrices and tiles may take together; None for half of the machine's
             memory, or four fifths of an accelerator's. From 200 MB on, the resident memory of
             solves peaked at 0.9 to 1.27 times that on two cores, and at up to 1.42 on sixteen,
-            whose threads have buffers of their own. The least that solves can do with is some
-            20 MB, and 100 bytes for each entry of the right-hand sides. The samples, and what the
-            kernel itself takes for a tile beyond six arrays of its size (`empirical_ntk` has a
-            `memory` of its own), come on top.
-
-    Raises:
-        ValueError: `x` is not finite; `kernel` does not give a float64 or float32 array of the
-            right shape.
+            whose threads have buffers of their own. Solves need at least some 20 MB, and 100 bytes
+            for each entry of the right-hand sides. The samples, and what the kernel itself takes
+            for a tile beyond six arrays of its size, come on top.
 
     Example:
         >>> from unlazy.kernels import relu_gram
@@ -125,11 +120,7 @@ class KernelOperator(eqx.Module):
 
     @entry
     def block(self, rows: Rows, columns: Rows) -> Float64[Array, "r c"]:
-        """The entries in some rows and columns.
-
-        Raises:
-            ValueError: a number is that of no row, or none is chosen.
-        """
+        """The entries in some rows and columns."""
         i, j = as_rows(rows, self.tiles.n), as_rows(columns, self.tiles.n, "columns")
         with float64():
             if np.array_equal(i, j):
@@ -137,11 +128,7 @@ class KernelOperator(eqx.Module):
             return self.tiles.kernel(self.tiles.x[i], self.tiles.x[j])
 
     def dense(self) -> Float64[Array, "n n"]:
-        """The whole matrix.
-
-        Raises:
-            ValueError: it does not fit the memory that the operator was given.
-        """
+        """The whole matrix, if it fits the memory that the operator was given."""
         if not self.tiles.fits():
             raise ValueError(
                 f"`memory` must be at least {self.tiles.least():.4g} bytes for the whole matrix, "
@@ -152,11 +139,7 @@ class KernelOperator(eqx.Module):
 
     @entry
     def take(self, rows: Rows) -> "KernelOperator":
-        """The operator of some of the samples.
-
-        Raises:
-            ValueError: a number is that of no row, or none is chosen.
-        """
+        """The operator of some of the samples."""
         chosen = as_rows(rows, self.tiles.n)
         with float64():
             x = self.tiles.x[chosen]
@@ -183,13 +166,6 @@ class KernelOperator(eqx.Module):
                 preconditioner. "auto" is the first of these that fits the memory.
             progress: called as `progress(done, expected)`, with tiles evaluated while a
                 factorisation is prepared, then with iterations.
-
-        Returns:
-            The solution, with its true residual and whether that reached the tolerance.
-
-        Raises:
-            ValueError: `y` does not fit, or an option is out of range; the memory does not hold
-                what `method` factorises, and what would is said.
 
         Warns:
             UnlazyWarning: the tolerance was not reached; rows that are parallel are named. Or the
@@ -225,25 +201,16 @@ class KernelOperator(eqx.Module):
     def top_eigen(self, k: int, *, tolerance: float = 1e-9, key: PRNGKeyArray) -> PartialEigen:
         """The `k` largest eigenvalues with their vectors and error bounds, by block Lanczos.
 
-        Args:
-            k: how many, at most n.
-            tolerance: residual to reach, relative to the largest eigenvalue.
-            key: of the random starting block.
-
-        Warns:
-            UnlazyWarning: a residual is still above the tolerance.
+        `tolerance` is the residual to reach, relative to the largest eigenvalue; a warning tells
+        where one is still above it. `key` is for the random starting block.
         """
         n = self.tiles.n
         check_count(k, "k")
         if k > n:
             raise ValueError(f"`k` must be at most n={n}, got k={k}.")
-        width = min(n, k + _EXTRA_COLUMNS)
-        eigen = top_eigen(
-            self.tiles.products(),
-            _normal(key, n, width),
-            k,
-            tolerance=tolerance,
-        )
+        with float64():
+            start = np.asarray(jr.normal(key, (n, min(n, k + _EXTRA_COLUMNS)), jnp.float64))
+        eigen = top_eigen(self.tiles.products(), start, k, tolerance=tolerance)
         if not eigen.converged:
             warnings.warn(
                 f"The {k} largest eigenvalues are known to {np.max(eigen.errors):.2g} only, after "
@@ -272,9 +239,6 @@ class KernelOperator(eqx.Module):
                 memory.
             key: of the probes.
 
-        Raises:
-            ValueError: the matrix has an eigenvalue that is truly negative; `function` is not
-                elementwise, or nan at an eigenvalue.
         """
         if function is None:
             return Estimate(float(np.sum(self.diagonal())), 0.0)
@@ -323,8 +287,3 @@ class KernelOperator(eqx.Module):
     def _float32_hint(self) -> str:
         ridge = 100 * self.tiles.noise * float(np.mean(self.diagonal()))
         return f"Give a ridge of about {ridge:.1g}, or float64 parameters."
-
-
-def _normal(key: PRNGKeyArray, n: int, columns: int) -> Float64[np.ndarray, "n c"]:
-    with float64():
-        return np.asarray(jr.normal(key, (n, columns), jnp.float64))

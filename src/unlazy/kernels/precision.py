@@ -34,13 +34,10 @@ class Widened(eqx.Module):
 
 
 def checked_kernel(kernel: Callable, x: Float64[Array, "n *d"]) -> Callable:
-    """A kernel that gives float64, `kernel` itself where it does.
+    """The kernel itself if it gives float64, else one that widens its values.
 
-    Found out on two samples: first with x64 on, as most kernels in plain `jax.numpy` need it for
-    float64; where that gives float32 or fails, with the caller's setting.
-
-    Raises:
-        ValueError: it gives another shape, or neither float64 nor float32.
+    Two samples decide: first with x64 on, as most kernels in plain `jax.numpy` need it for float64;
+    where that gives float32 or fails, with the caller's setting.
     """
     caller = jnp.zeros(()).dtype == jnp.float64
     try:

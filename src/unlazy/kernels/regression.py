@@ -24,7 +24,7 @@ class KernelRegression(eqx.Module):
 
     $$f(x) = k(x, X)\, (k(X, X) + \text{ridge}\, I)^{-1} y$$
 
-    the limit of gradient descent on a network of infinite width when the ridge is zero. The ridge
+    With ridge zero this is the limit of gradient descent on a network of infinite width. The ridge
     is absolute: it is not multiplied by the number of samples.
 
     Source: AR-12, arXiv:1901.08584 section 5, in the limit of many steps.
@@ -77,11 +77,7 @@ class FittedKernelRegression(eqx.Module):
 
     @entry
     def predict(self, x: Float[Array | np.ndarray, "t *d"]) -> Float64[np.ndarray, "t *c"]:
-        """Predictions at other samples, evaluated in blocks of rows and of columns.
-
-        Raises:
-            ValueError: `x` is not finite, or holds samples of another shape.
-        """
+        """Predictions at other samples, evaluated in blocks of rows and of columns."""
         coefficients, shape = self.solution.value, np.shape(x)
         if len(shape) != self.x.ndim or shape[1:] != self.x.shape[1:] or shape[0] == 0:
             raise ValueError(

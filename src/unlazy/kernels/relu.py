@@ -40,14 +40,10 @@ def relu_gram(
     Source: AR-6, arXiv:1901.08584 eq. (3); general norms are derived there.
 
     Args:
-        x1: inputs, one a row, no row zero.
+        x1: one input per row, no row zero.
         x2: other inputs, for the cross kernel; None means `x1`.
         dtype: what to compute in and return, "float64" or "float32", whatever dtype `x` has and
             whatever JAX's global setting is. On a GPU the products are never TF32.
-
-    Raises:
-        ValueError: `x1` or `x2` is not a finite (n, d) array, or has a row of zeros or one
-            whose squared norm is out of the range of `dtype`.
 
     Example:
         >>> print(relu_gram(np.eye(2)))

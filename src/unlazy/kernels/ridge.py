@@ -31,7 +31,14 @@ class RidgePath(eqx.Module):
     @entry
     def predict(self, H_cross: Float[Array | np.ndarray, "t n"]) -> Float64[np.ndarray, "r t *c"]:
         """The outputs at samples whose kernel with the training samples is `H_cross`."""
-        cross = self._checked(H_cross)
+        n, shape = len(self.vectors), np.shape(H_cross)
+        if len(shape) != 2 or shape[1] != n:
+            raise ValueError(
+                f"`H_cross` must have shape (t, {n}), a row a sample and a column a training "
+                f"sample, got H_cross.shape={shape}."
+            )
+        check_finite(H_cross, "H_cross")
+        cross = np.asarray(H_cross, np.float64)
         return np.moveaxis(np.tensordot(self.coefficients, cross, (1, 1)), -1, 1)
 
     @entry
@@ -51,29 +58,16 @@ class RidgePath(eqx.Module):
     def leave_one_out(self) -> Float64[np.ndarray, " r"]:
         r"""The mean squared error on samples left out one by one, summed over outputs.
 
-        In closed form: what was left out is missed by $\alpha_i / [(H + \lambda I)^{-1}]_{ii}$,
+        In closed form: the error on a sample left out is $\alpha_i / [(H + \lambda I)^{-1}]_{ii}$,
         with the coefficients $\alpha$ of all samples. A ridge may be chosen by it.
         """
-        inverse_diagonal = (self.vectors**2) @ self._inverse_eigenvalues()
+        inverse_diagonal = (self.vectors**2) @ _inverse(self.eigenvalues, self.ridges)
         missed = self.coefficients.reshape(*inverse_diagonal.T.shape, -1)
         return _mean_square(missed / inverse_diagonal.T[:, :, None])
 
     def degrees_of_freedom(self) -> Float64[np.ndarray, " r"]:
         r"""$\operatorname{tr} H (H + \lambda I)^{-1}$ for every ridge."""
-        return self.eigenvalues @ self._inverse_eigenvalues()
-
-    def _inverse_eigenvalues(self) -> Float64[np.ndarray, "n r"]:
-        return _inverse(self.eigenvalues, self.ridges)
-
-    def _checked(self, H_cross: Float[Array | np.ndarray, "t n"]) -> Float64[np.ndarray, "t n"]:
-        n, shape = len(self.vectors), np.shape(H_cross)
-        if len(shape) != 2 or shape[1] != n:
-            raise ValueError(
-                f"`H_cross` must have shape (t, {n}), a row a sample and a column a training "
-                f"sample, got H_cross.shape={shape}."
-            )
-        check_finite(H_cross, "H_cross")
-        return np.asarray(H_cross, np.float64)
+        return self.eigenvalues @ _inverse(self.eigenvalues, self.ridges)
 
 
 @entry
@@ -87,9 +81,10 @@ def ridge_path(
     $$\min_f \sum_i (f(x_i) - y_i)^2 + \lambda \|f\|_H^2, \qquad
     f_\lambda(x) = k(x, X)\, (H + \lambda I)^{-1} y$$
 
-    One eigendecomposition, some 10 n^3 operations; a ridge more costs a product. It is where SGD
-    with weight decay on the linear model of the kernel descends to, if it has the time, and so the
-    stronger baseline. For one ridge, or more samples than fit memory, `KernelRegression`.
+    One eigendecomposition takes some 10 n^3 operations, and each ridge one product. SGD with weight
+    decay on the linear model of the kernel descends to this solution, given the time, so that this
+    is the stronger baseline. For one ridge, or more samples than fit memory, use
+    `KernelRegression`.
 
     Source: RN-35, arXiv:1905.10337 section 8.
 
@@ -99,10 +94,6 @@ def ridge_path(
         ridges: $\lambda$, positive; by default $10^{-10}$ to $10^3$ times the mean eigenvalue of
             `H`, by steps of $10^{1/4}$.
 
-    Raises:
-        ValueError: `H` is not finite, square, symmetric, positive semi-definite and other than
-            zero; `y` does not fit it; a ridge is not positive.
-
     Example:
         >>> path = ridge_path(np.eye(2), np.array([1.0, -1.0]), ridges=[1.0, 3.0])
         >>> print(path.predict(np.eye(2)))
@@ -111,21 +102,16 @@ def ridge_path(
     """
     check_gram(H)
     check_labels(y, np.shape(H)[0])
-    chosen = None if ridges is None else _checked_ridges(ridges)
+    chosen = None if ridges is None else np.array(ridges, np.float64)
+    if chosen is not None and not (
+        chosen.ndim == 1 and chosen.size and np.all((chosen > 0) & np.isfinite(chosen))
+    ):
+        raise ValueError(f"`ridges` must be a list of positive numbers, got ridges={ridges}.")
     eigen = eigh(H)
     values, vectors = gram_eigenvalues(eigen.values), np.asarray(eigen.vectors)
     if chosen is None:
         chosen = np.mean(values) * _RELATIVE
     return RidgePath(chosen, _coefficients(values, vectors, y, chosen), values, vectors)
-
-
-def _checked_ridges(
-    ridges: Sequence[float] | Float[Array | np.ndarray, " r"],
-) -> Float64[np.ndarray, " r"]:
-    chosen = np.array(ridges, np.float64)
-    if chosen.ndim != 1 or chosen.size == 0 or not np.all((chosen > 0) & np.isfinite(chosen)):
-        raise ValueError(f"`ridges` must be a list of positive numbers, got ridges={ridges}.")
-    return chosen
 
 
 def _coefficients(

@@ -17,7 +17,7 @@ from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.kernels.moments import PairMoments, Row, RowMoments
 from unlazy.special.hermite_polynomials import HermiteSeries, hermite_series
 
-_UNROLLED = 16  # terms a turn of the loop: the blocks are read and written that much less often
+_UNROLLED = 16  # terms per turn of the loop: blocks are read and written that much less often
 _DEGREES = tuple(_UNROLLED * 2**k - 2 for k in range(6))  # 14 to 510; two slots hold the tail
 _TRACED_DEGREE = 126  # under a transformation, where the tail cannot be looked at
 _JUMPS = (("sign", ()), ("rectified_power", (0.0,)))
@@ -33,15 +33,16 @@ class SeriesDual:
 
     for correlation c and orthonormal Hermite polynomials $h_k$, and the same for the derivative.
     One-dimensional quadrature gives the coefficients of each row, at any scale; a pair then costs
-    three operations a term. Cut after K terms, the rest is at most $|c|^K \sqrt{r_1 r_2}$ with
+    three operations per term. Cut after K terms, the rest is at most $|c|^K \sqrt{r_1 r_2}$ with
     $r = E\phi^2 - \sum_{k<K} a_k^2$ by Cauchy-Schwarz, so the error is known. What is left goes
     into two more terms, one even and one odd, which makes parallel rows of one norm exact.
 
     For an activation whose nearest pole is at distance τ, $r$ falls like
     $\exp(-2 (\tau/s) \sqrt K)$: tanh to rounding at s = 1.5 with K = 254, to 1e-10 at s = 3 with
-    K = 510. With a kink it falls like $K^{-3/2}$, of the derivative $K^{-1/2}$; an `Activation`
-    tells where its kink is, and quadrature is exact there. Of a Python function it is exact at 0
-    alone: a kink elsewhere costs up to 1e-3 of the value and 3e-2 of the slope, and no tail shows.
+    K = 510. With a kink it falls like $K^{-3/2}$, for the derivative like $K^{-1/2}$. An
+    `Activation` tells where its kink is, and quadrature is exact there. For a Python function it is
+    exact at 0 alone: a kink elsewhere costs up to 1e-3 of the value and 3e-2 of the slope, and no
+    tail shows it.
     """
 
     function: Activation | Callable[[Array], Array]
@@ -79,7 +80,7 @@ class SeriesDual:
 
 @functools.lru_cache(maxsize=64)  # the same function each time, or jax.jit compiles anew
 def _slope(function: Activation | Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """The derivative: stated by an `Activation`, differentiated of a Python function."""
+    """The derivative: an `Activation` states it, a Python function is differentiated."""
     if isinstance(function, Activation):
         return function.derivative(1)
     return lambda z: jax.jvp(function, (z,), (jnp.ones_like(z),))[1]
@@ -93,7 +94,7 @@ _hermite_series = jax.jit(hermite_series, static_argnums=(0, 2), static_argnames
 
 
 def _tails(series: HermiteSeries, degree: int) -> Float[Array, "2 n"]:
-    """What the even and the odd terms from `degree` on hold of the square."""
+    """The share of the even and the odd terms from `degree` on in the square."""
     squares = series.coefficients[:degree] ** 2
     even = series.even_square - squares[::2].sum(axis=0)
     odd = series.square - series.even_square - squares[1::2].sum(axis=0)
@@ -110,7 +111,7 @@ def _with_tail(series: HermiteSeries, degree: int) -> Float[Array, "k n"]:
 
 
 def _enough(value: HermiteSeries, slope: HermiteSeries) -> int:
-    """The fewest terms that leave nothing; a warning where even the most leave something."""
+    """The fewest terms that leave no tail; warn if even the most terms leave one."""
     if not is_known(value.square):
         return _TRACED_DEGREE
     left = 0.0
@@ -138,7 +139,6 @@ def _relative_tail(series: HermiteSeries, degree: int) -> float:
 def _power_series(
     c: Float[Array, "*shape"], a1: Float[Array, "k ..."], a2: Float[Array, "k ..."]
 ) -> Float[Array, "*shape"]:
-    """Horner's rule, `_UNROLLED` terms a turn."""
     turns = a1.shape[0] // _UNROLLED
     a1, a2 = (a.reshape(turns, _UNROLLED, *a.shape[1:]) for a in (a1, a2))
 

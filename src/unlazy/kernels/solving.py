@@ -62,7 +62,7 @@ def solve_tiles(
 ) -> Solution:
     """Solve by `method`, falling back on conjugate gradients where a factorisation fails.
 
-    Says nothing when it has not converged: that is for the caller to report.
+    The caller reports a solution that has not converged.
     """
     columns = np.asarray(y, np.float64).reshape(tiles.n, -1)
     system = _System(tiles, columns, ridge, tolerance, progress)
@@ -204,7 +204,7 @@ def _by_float32(system: _System) -> _Attempt:
 
 
 class PreconditionerSize(NamedTuple):
-    """Columns of the low-rank factor, and of those that are computed at a time."""
+    """Columns of the low-rank factor, and how many of them are computed at a time."""
 
     rank: int
     block: int
@@ -230,10 +230,7 @@ def _by_conjugate_gradients(system: _System) -> _Attempt:
         precondition=LowRankPreconditioner.from_factor(F, diagonal, ridge=system.ridge),
     )
     solution = solve(
-        system.y,
-        tolerance=system.tolerance,
-        max_iterations=_ITERATIONS,
-        progress=system.progress,
+        system.y, tolerance=system.tolerance, max_iterations=_ITERATIONS, progress=system.progress
     )
     return _Attempt(solution, False, solve)
 

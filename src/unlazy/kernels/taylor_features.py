@@ -52,19 +52,8 @@ def taylor_kernel(
 
     Source: BL-16, arXiv:1910.01619, there for k = 1 and 2.
 
-    Args:
-        net: a two-layer network.
-        params0: where it is expanded.
-        x1: inputs, one a row.
-        x2: other inputs, for the cross kernel; None means `x1`.
-        order: k, at least 0.
-
-    Returns:
-        The matrix in float64, symmetric to the last bit when `x2` is None.
-
-    Raises:
-        ValueError: shapes do not fit, `order` is negative, or the activation has no derivative of
-            that order.
+    `order` is k, at least 0; the activation needs a derivative of that order. The matrix is
+    symmetric to the last bit when `x2` is None.
 
     Example:
         >>> from unlazy.nets import TwoLayer, TwoLayerParams

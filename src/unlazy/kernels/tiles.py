@@ -27,7 +27,7 @@ _DIAGONAL_TILE_ELSEWHERE = 1024  # there the number of calls costs more than the
 
 @runtime_checkable
 class Kernel(Protocol):
-    """A kernel function: `kernel(x1)` is symmetric, `kernel(x1, x2)` has a row for each of x1."""
+    """A kernel function: `kernel(x1)` is symmetric, `kernel(x1, x2)` has one row per row of x1."""
 
     def __call__(self, x1: Array, x2: Array | None = None, /) -> Array:
         """The kernel between the rows of `x1` and of `x2`, or of `x1` itself."""
@@ -53,7 +53,7 @@ class Tiles(eqx.Module):
 
     @property
     def noise(self) -> float:
-        """Twice the norm of that rounding, for a unit diagonal and independent errors."""
+        """Twice the norm of the rounding errors, for a unit diagonal and independent errors."""
         return 4 * math.sqrt(self.n) * self.eps
 
     @property
@@ -157,7 +157,7 @@ class Tiles(eqx.Module):
             return H
 
     def products(self) -> Matmat:
-        """What to call for many products: a matrix in memory when one fits, else tiles."""
+        """A function for many products: by a matrix in memory if one fits, else by tiles."""
         if not self.fits():
             return self.matmat
         H = self.assemble()
@@ -171,7 +171,7 @@ class Tiles(eqx.Module):
         return matmat
 
     def first_parallel(self, closeness: float = 1e-7) -> Int[np.ndarray, " n"]:
-        """For each row the first that is parallel to it under the kernel: itself, as a rule."""
+        """For each row, the first row that is parallel to it under the kernel; usually itself."""
         norm = np.sqrt(np.maximum(self.diagonal(), 0.0))
         first = np.arange(self.n)
         for rows, columns, tile in self.upper():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Taylor expansion of a network in its parameters: single terms, and the model they add to."""
 
-import contextlib
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -13,11 +12,10 @@ from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
 from unlazy.core.entries import entry
-from unlazy.core.float64 import float64
 from unlazy.special.array_series import Series, dense, total
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
-from unlazy.taylor.movement import displacement, is_wide, matched
+from unlazy.taylor.movement import displacement, float64_if, is_wide, matched
 from unlazy.taylor.sides import check_sides, check_slope
 
 Apply = Callable[[Any, Any], Array]
@@ -41,13 +39,7 @@ AtKinks = Literal["raise", "jax"]
 
 @entry
 def terms(
-    f: Apply,
-    params: PyTree,
-    delta: PyTree,
-    x: PyTree,
-    order: int,
-    *,
-    at_kinks: AtKinks = "raise",
+    f: Apply, params: PyTree, delta: PyTree, x: PyTree, order: int, *, at_kinks: AtKinks = "raise"
 ) -> Float[Array, "{order}+1 ..."]:
     r"""The Taylor terms of a network at `params`, in the direction `delta`.
 
@@ -87,7 +79,6 @@ def terms(
         The terms 0 to `order`, along the first axis.
 
     Raises:
-        ValueError: `order` is negative, or `delta` does not fit `params`.
         NoTaylorTermError: a derivative of that order does not exist.
         UnsupportedOperationError: the network holds an operation that JAX cannot differentiate.
 
@@ -104,16 +95,11 @@ def terms(
 
 
 class TaylorModel(eqx.Module):
-    r"""The Taylor polynomial of a network around `params`, a network `g(new_params, x)` itself.
+    """The Taylor polynomial of a network around `params`, as `expand` makes it.
 
-    $$g(\theta', x) = \sum_{k=0}^{\text{order}} \frac{1}{k!} \frac{d^k}{dt^k}
-    f(\theta + t\,(\theta' - \theta), x) \Big|_{t=0}$$
-
-    Made by `expand`. Differentiable in both modes, and usable under `jit` and `vmap`, so that it is
-    trained as the network is. Two are equal when they have the same `f`, the same order and the
-    very same arrays for `params`: training twice compiles once.
-
-    Source: BL-8 and BL-9, arXiv:1910.01619 section 3.
+    A network `g(new_params, x)` itself: differentiable in both modes, and usable under `jit` and
+    `vmap`, so that it is trained as the network is. Two are equal when they have the same `f`, the
+    same order and the very same arrays for `params`: training twice compiles once.
     """
 
     f: Apply
@@ -144,11 +130,12 @@ class TaylorModel(eqx.Module):
 def expand(f: Apply, params: PyTree, order: int, *, at_kinks: AtKinks = "raise") -> TaylorModel:
     r"""The Taylor model of a network around `params`.
 
-    $$g(\theta', x) = \sum_{k=0}^{\text{order}} f^{(k)}(x; \theta' - \theta)$$
+    $$g(\theta', x) = \sum_{k=0}^{\text{order}} \frac{1}{k!} \frac{d^k}{dt^k}
+    f(\theta + t\,(\theta' - \theta), x) \Big|_{t=0}$$
 
-    with the terms $f^{(k)}$ of `terms`, which says what happens at kinks. The model is
-    `g(new_params, x)`, equal to `f` to the order + 1 in the distance from `params`; order 1 gives
-    the linearised (NTK) model. Products are done in the precision of the network's own.
+    the sum of the terms of `terms`, which says what happens at kinks. The model `g(new_params, x)`
+    is equal to `f` to the order + 1 in the distance from `params`; order 1 gives the linearised
+    (NTK) model. Products are done in the precision of the network's own.
 
     Source: BL-8 and BL-9, arXiv:1910.01619 section 3.
 
@@ -181,7 +168,7 @@ def linearize(f: Apply, params: PyTree) -> TaylorModel:
 
 def _scoped(function: Callable[..., Any], params: PyTree, *arguments: Any) -> Any:
     """Call a function in float64 if the parameters are, whatever the global setting is."""
-    with float64() if is_wide(params) else contextlib.nullcontext():
+    with float64_if(is_wide(params)):
         return function(params, *arguments)
 
 
@@ -262,8 +249,9 @@ def _series(
     params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, side: int
 ) -> tuple[Series, dict[str, Array]]:
     """The series, and by the name of an operation whether equal values moved apart there."""
-    if isinstance(f, HasTaylorSeries) and side == 0:
-        return f.taylor_series(params, delta, x, order)
+    closed_form = f.taylor_series if isinstance(f, HasTaylorSeries) else None
+    if closed_form is not None and side == 0:
+        return closed_form(params, delta, x, order)
     leaves, structure = jax.tree.flatten(params, is_leaf=lambda leaf: leaf is None)
     moves = jax.tree.leaves(delta, is_leaf=lambda leaf: leaf is None)
     moving = [k for k, move in enumerate(moves) if move is not None]

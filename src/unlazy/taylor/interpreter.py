@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Evaluates a traced function on power series, operation by operation.
+r"""Evaluation of a traced function on power series, operation by operation.
 
 An operation without a rule of its own is differentiated by JAX: $y' = J(x)\, x'$ is again a traced
 function, of the series of $x$ and $x'$, and is evaluated to one order less. Custom derivatives are
@@ -105,7 +105,7 @@ def _results(ctx: Context, step: Step, name: str, operands: list[_Value]) -> Seq
 
 
 def _name(eqn: JaxprEqn) -> str:
-    """The name of the operation; a conversion of floats to integers cuts off, a rule of its own."""
+    """The name of the rule; a conversion of floats to integers truncates, and has its own."""
     name = eqn.primitive.name
     if name == "convert_element_type" and is_float(eqn.invars[0]) and not is_float(eqn.outvars[0]):
         return "truncate"
@@ -132,7 +132,7 @@ def _constant(c: Any) -> _Value:
 
 
 def _by_derivative(ctx: Context, step: Step, operands: list[_Value]) -> list[Series]:
-    """Through the derivative that JAX has for the operation, as a series of one order less."""
+    """The results from JAX's derivative of the operation, which is a series of one order less."""
     values = [value.series[0] for value in operands]
     start = step(*values)
     chosen = [k for k, value in enumerate(operands) if is_moving(value.series)]

@@ -102,29 +102,30 @@ def step(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
     """A function that is constant between its jumps: sign, floor, ceil, round."""
     name = eqn.primitive.name
     jumps = x[0] == 0 if name == "sign" else (x[0] + (0.5 if name == "round" else 0)) % 1 == 0
-    if ctx.side == 0:
-        ctx.report(name, jumps & parts(ctx, x))
-        return (bind(eqn, x[0]),)
-    if name == "sign":
+    if ctx.side and name == "sign":
         return (direction(x, ctx.side),)
-    # A quarter to the side where x goes: the next float may be flushed to the jump itself.
-    towards = direction((jnp.zeros_like(x[0]), *x[1:]), ctx.side)
-    return (bind(eqn, jnp.where(jumps, x[0] + towards / 4, x[0])),)
+    return _beside(ctx, eqn, x, jumps, name)
 
 
 def truncated(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
     """Floats converted to integers, towards 0, or to booleans."""
     to_bool = jnp.issubdtype(eqn.params["new_dtype"], bool)
     jumps = x[0] == 0 if to_bool else (x[0] % 1 == 0) & (x[0] != 0)
+    return _beside(ctx, eqn, x, jumps, "conversion to integers")
+
+
+def _beside(ctx: Context, eqn: JaxprEqn, x: Series, jumps: Array, name: str) -> Series:
+    """The constant on the side of the jumps to which x moves; with side 0 JAX's own at them."""
     if ctx.side == 0:
-        ctx.report("conversion to integers", jumps & parts(ctx, x))
+        ctx.report(name, jumps & parts(ctx, x))
         return (bind(eqn, x[0]),)
+    # A quarter to the side where x goes: the next float may be flushed to the jump itself.
     towards = direction((jnp.zeros_like(x[0]), *x[1:]), ctx.side)
     return (bind(eqn, jnp.where(jumps, x[0] + towards / 4, x[0])),)
 
 
 def best_place(ctx: Context, eqn: JaxprEqn, x: Series) -> Series:
-    """Where the largest entry is, or the smallest; of equals the first."""
+    """Where the largest entry is, or the smallest; among equals the first."""
     (axis,) = eqn.params["axes"]
     place = bind(eqn, x[0])
     best = jnp.take_along_axis(x[0], jnp.expand_dims(place, axis), axis)

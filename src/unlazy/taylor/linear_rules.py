@@ -111,7 +111,7 @@ def div(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Series:
 
 
 def _cancelled(a: Series, b: Series, order: int) -> tuple[Series, Series]:
-    """Where both start at 0, both over t: the limit of 0/0, known to one order less."""
+    """Both divided by t where both start at 0: the limit of 0/0, known to one order less."""
     a, b = dense(a, order), dense(b, order)
     both = (a[0] == 0) & (b[0] == 0)
     unknown = jnp.full_like(a[0], jnp.nan)  # what it spoils, the last coefficient, is not used
@@ -148,7 +148,7 @@ def triangular_solve(ctx: Context, eqn: JaxprEqn, a: Series, b: Series) -> Serie
 
 
 def _applied(eqn: JaxprEqn, a: Array | None, x: Array | None) -> Array | None:
-    """The matrix that the equation reads from `a`, times `x`, on its side."""
+    """The matrix that the equation reads from `a`, times `x`, from its side."""
     if a is None or x is None:
         return None
     strict = 1 if eqn.params["unit_diagonal"] else 0  # the diagonal is 1, whatever is stored

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which parameters move, and by how much."""
 
+import contextlib
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
+
+from unlazy.core.float64 import float64
 
 
 def matched(params: PyTree, delta: PyTree, name: str = "delta") -> tuple[PyTree, PyTree]:
@@ -43,6 +46,11 @@ def displacement(params: PyTree, new_params: PyTree) -> PyTree:
 def is_wide(params: PyTree) -> bool:
     """Whether a parameter is float64, so that all is computed in float64."""
     return any(getattr(leaf, "dtype", None) == np.float64 for leaf in jax.tree.leaves(params))
+
+
+def float64_if(wide: bool) -> contextlib.AbstractContextManager[None]:
+    """The float64 scope, or the caller's own setting."""
+    return float64() if wide else contextlib.nullcontext()
 
 
 def _movement(path: tuple, value: Array, move: Any, name: str) -> Array | None:

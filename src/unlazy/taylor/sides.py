@@ -33,7 +33,14 @@ def check_sides(right: Array, left: Array, here: Array, eps: float, names: list[
             apart |= ~close(plus, own, eps)
         apart &= ~lost
         if np.any(apart):
-            raise NoTaylorTermError(_differs(k, len(right) - 1, where, _rows(apart)))
+            why = "because the outputs jump"
+            if k:
+                why = "which differs between the two sides of a kink"
+            raise NoTaylorTermError(
+                f"`order` must be at most {max(k - 1, 0)} at these `params`, got "
+                f"order={len(right) - 1}: there is no term of order {max(k, 1)}, {why} ({where}) "
+                f"in {some_rows(_rows(apart))}. {_REMEDY}"
+            )
         lost &= ~np.isnan(own)  # where the network itself is nan there is nothing to compare
         if k and np.any(lost):
             raise NoTaylorTermError(
@@ -67,15 +74,6 @@ def close(a: np.ndarray, b: np.ndarray, eps: float) -> np.ndarray:
         gap = np.abs(a - b)
     # In half precision 100 eps would hide a kink.
     return (a == b) | (gap <= min(100 * eps, 0.02) * scale)
-
-
-def _differs(k: int, order: int, where: str, rows: np.ndarray) -> str:
-    least = max(k - 1, 0)
-    why = "which differs between the two sides of a kink" if k else "because the outputs jump"
-    return (
-        f"`order` must be at most {least} at these `params`, got order={order}: there is no term "
-        f"of order {least + 1 if k == 0 else k}, {why} ({where}) in {some_rows(rows)}. {_REMEDY}"
-    )
 
 
 def _rows(bad: np.ndarray) -> np.ndarray:

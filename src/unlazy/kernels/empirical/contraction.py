@@ -26,7 +26,8 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 @jit_untuned
 def cross(one: Features, two: Features, *, traced: bool) -> Array:
     """The kernel between two sets of samples: (n1, n2) if traced, else (n1, n2, c, c)."""
-    return _traced(one, two) if traced else jnp.transpose(_full(one, two), (0, 2, 1, 3))
+    K = _contracted(one, two, traced)
+    return K if traced else jnp.transpose(K, (0, 2, 1, 3))
 
 
 def symmetric(parts: Sequence[Features], *, traced: bool) -> Array:
@@ -50,7 +51,7 @@ def diagonal(of: Features) -> Float[Array, "n c c"]:
 def _upper_tiles(parts: Sequence[Features], traced: bool) -> list[Array]:
     """The kernels of each part with itself and the parts after it."""
     pairs = itertools.combinations_with_replacement(parts, 2)
-    return [(_traced if traced else _full)(one, two) for one, two in pairs]
+    return [_contracted(one, two, traced) for one, two in pairs]
 
 
 @jit_untuned
@@ -74,15 +75,11 @@ def mirror_image(K: Array) -> Array:
     return jnp.transpose(K, (1, 0) if K.ndim == 2 else (1, 0, 3, 2))
 
 
-def _full(one: Features, two: Features) -> Float[Array, "n1 c n2 c"]:
-    terms = [_pairs(*pair) for pair in zip(one.flat, two.flat, strict=True)]
-    terms += [_outer_full(*pair) for pair in zip(one.outer, two.outer, strict=True)]
-    return _sum(terms)
-
-
-def _traced(one: Features, two: Features) -> Float[Array, "n1 n2"]:
-    terms = [_summed(*pair) for pair in zip(one.flat, two.flat, strict=True)]
-    terms += [_outer_traced(*pair) for pair in zip(one.outer, two.outer, strict=True)]
+def _contracted(one: Features, two: Features, traced: bool) -> Array:
+    """The sum over layers and other parameters: (n1, n2) if traced, else (n1, c, n2, c)."""
+    of_flat, of_outer = (_summed, _outer_traced) if traced else (_pairs, _outer_full)
+    terms = [of_flat(*pair) for pair in zip(one.flat, two.flat, strict=True)]
+    terms += [of_outer(*pair) for pair in zip(one.outer, two.outer, strict=True)]
     return _sum(terms)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tangent features of samples: gradients of the outputs, kept as factors where they factorise."""
+"""Tangent features: gradients of the outputs per sample, as factors where they factorise."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ _SMALL_LEAF = 4096  # entries; gradients of smaller leaves are contracted in one
 class Outer(NamedTuple):
     r"""Gradients $A^\top B$ of one layer's weight, never multiplied out."""
 
-    A: Float[Array, "n s k"]  # the layer's inputs, one row a position
+    A: Float[Array, "n s k"]  # the layer's inputs, one row per position
     B: Float[Array, "n c s o"]  # gradients of the outputs with respect to the layer's outputs
 
 
@@ -71,14 +71,12 @@ def features(
     edges = _edges(flat, outer, recipe.traced, parts)
     # Parts are cut before anything is multiplied out: XLA then writes each where it is computed. A
     # slice of a finished array is a copy, which costs the contraction as much as symmetry saves.
-    structure = jax.tree.structure((flat, outer))
-    parted = zip(*(_parted(array, edges) for array in jax.tree.leaves((flat, outer))), strict=True)
-    of_parts = [jax.tree.unflatten(structure, part) for part in parted]
-    return [_contractible(flat, outer, recipe.traced) for flat, outer in of_parts]
+    parts_of = [_rows((flat, outer), *edge) for edge in itertools.pairwise(edges)]
+    return [_contractible(flat, outer, recipe.traced) for flat, outer in parts_of]
 
 
-def _parted(array: Array, edges: list[int]) -> list[Array]:
-    return [array[start:stop] for start, stop in itertools.pairwise(edges)]
+def _rows(tree: PyTree, start: int, stop: int) -> PyTree:
+    return jax.tree.map(lambda array: array[start:stop], tree)
 
 
 def _edges(flat: list[Array], outer: list[Outer], traced: bool, parts: int) -> list[int]:
@@ -90,7 +88,10 @@ def _edges(flat: list[Array], outer: list[Outer], traced: bool, parts: int) -> l
 
 def _contractible(flat: list[Float[Array, "n c _"]], outer: list[Outer], traced: bool) -> Features:
     flat = flat + [_multiplied_out(o) for o in outer if _is_better_flat(o, traced)]
-    return Features(_joined(flat), [o for o in outer if not _is_better_flat(o, traced)])
+    small = [g for g in flat if g.shape[2] <= _SMALL_LEAF]
+    large = [g for g in flat if g.shape[2] > _SMALL_LEAF]
+    joined = [*large, jnp.concatenate(small, axis=2)] if small else large
+    return Features(joined, [o for o in outer if not _is_better_flat(o, traced)])
 
 
 class Cost(NamedTuple):
@@ -109,8 +110,8 @@ class Cost(NamedTuple):
     def blocks(self, rows: int, memory: int | float) -> "Blocks":
         """All rows at a time where they fit; else half of the memory is for blocks that are held.
 
-        Features take less when they are there than while they are computed, and the more of them
-        are held, the less often are the others computed again.
+        Features take less memory once they are computed, and the more of them are held, the less
+        often the others are computed again.
         """
         whole = self.block(memory)
         if rows <= whole:
@@ -127,7 +128,7 @@ class Blocks(NamedTuple):
 
 
 def cost(recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype) -> Cost:
-    """What the features of samples like `x`, and their kernel, take."""
+    """The memory that the features of samples like `x`, and their kernel, take."""
     row = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
     (of,) = jax.eval_shape(lambda row: features(recipe, trained, row, dtype), row)
     c = of.flat[0].shape[1] if of.flat else of.outer[0].B.shape[1]
@@ -171,8 +172,10 @@ def run_shifted(
     """Every value of the program, with `shifts[k]` added to the first result of step k."""
 
     def rule(k: int, step: Step, operands: list[Any]) -> list[Any]:
-        first, *others = step(*operands)
-        return [first + shifts[k] if k in shifts else first, *others]
+        results = step(*operands)
+        if k in shifts:
+            results[0] = results[0] + shifts[k]
+        return results
 
     return program.run(arguments, rule)
 
@@ -197,15 +200,9 @@ def _is_better_flat(outer: Outer, traced: bool) -> bool:
 
 
 def _multiplied_out(outer: Outer) -> Float[Array, "n c p"]:
-    # One product a sample, outputs and channels together as its rows: no transpose of the result,
+    # One product per sample, outputs and channels together as its rows: no transpose of the result,
     # and on a CPU 1.7 times faster than the einsum that it stands for.
     n, c, s, o = outer.B.shape
     rows = jnp.swapaxes(outer.B, 2, 3).reshape(n, c * o, s)
     G = jnp.matmul(rows, outer.A, precision=jax.lax.Precision.HIGHEST)
     return G.reshape(n, c, -1)
-
-
-def _joined(flat: list[Float[Array, "n c _"]]) -> list[Float[Array, "n c _"]]:
-    small = [g for g in flat if g.shape[2] <= _SMALL_LEAF]
-    large = [g for g in flat if g.shape[2] > _SMALL_LEAF]
-    return [*large, jnp.concatenate(small, axis=2)] if small else large

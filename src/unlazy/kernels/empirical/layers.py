@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a network multiplies its input by a weight: the layers that need no Jacobian."""
+"""Find where a network multiplies an input by a weight: these layers need no Jacobian."""
 
 import itertools
 import math
@@ -86,11 +86,11 @@ class Layer(NamedTuple):
 
 
 def find_layers(program: Program, leaves: int) -> list[Layer]:
-    """The layers of those leaves, among the first `leaves` arguments, that are used just so.
+    """The layers of those among the first `leaves` arguments that are used in products alone.
 
     A leaf may be transposed, reshaped or multiplied by a scalar on its way, and multiply several
-    inputs, if always along the same of its axes. One that is used in another way has no layer, and
-    its gradient must be taken itself.
+    inputs, if always along the same of its axes. One that is used in another way has no layer: its
+    gradient must be computed as such.
     """
     uses = _uses(program)
     ends = {k: _ends(program, uses, program.arguments[k]) for k in range(leaves)}
@@ -140,7 +140,7 @@ class _End(NamedTuple):
 
 
 def _ends(program: Program, uses: dict[Name, list[_Use]], name: Name) -> list[_End] | None:
-    """Follow a value from use to use, in all directions; None where it is a result, or dropped."""
+    """Follow a value to all its uses; None where it is a result of the program, or dropped."""
     found: list[_End] = []
     ahead: list[tuple[Name, tuple[int, ...], tuple[Scale, ...]]] = [(name, (), ())]
     while ahead:
@@ -260,7 +260,7 @@ def _keeps_every_entry(step: Step) -> bool:
 
 
 def _patches(x: Array, step: Step) -> Float[Array, "s k"]:
-    """What each output pixel of a convolution sees, one row a pixel.
+    """What each output pixel of a convolution sees, one row per pixel.
 
     Cut out by strided slices: lax.conv_general_dilated_patches is itself a convolution, and a slow
     one on a CPU. The order of a row's entries is arbitrary but always the same.

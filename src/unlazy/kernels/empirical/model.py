@@ -3,7 +3,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -20,14 +20,13 @@ from unlazy.core.checks import (
     is_known,
 )
 from unlazy.core.compiling import jit_untuned
-from unlazy.core.float64 import float64
 from unlazy.core.trained import Trained, partition
-from unlazy.taylor.movement import is_wide
+from unlazy.taylor.movement import float64_if, is_wide
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
 
-IMPLEMENTATIONS = ("auto", "layerwise", "jacobian", "ntk-vector")
+Implementation = Literal["auto", "layerwise", "jacobian", "ntk-vector"]
 
 
 @runtime_checkable
@@ -68,31 +67,26 @@ class Task(NamedTuple):
 class Problem(NamedTuple):
     """The checked arguments."""
 
-    model: Model
-    trained: PyTree
+    task: Task
     inputs: dict[str, Any]
     implementation: str
-    dtype: np.dtype
     is_wide: bool  # whether anything is float64
 
     @contextlib.contextmanager
     def precision(self) -> Iterator[None]:
-        """What the kernel is computed in, whatever the global settings are."""
-        wide = float64() if self.is_wide else contextlib.nullcontext()
-        with jax.default_matmul_precision("highest"), wide:
+        """The scope in which the kernel is computed, whatever the global settings are."""
+        with jax.default_matmul_precision("highest"), float64_if(self.is_wide):
             yield
-
-    def task(self, *, traced: bool) -> Task:
-        """The kernel to compute: its trace over the outputs, or all of it."""
-        return Task(self.model, self.trained, self.implementation != "jacobian", traced, self.dtype)
 
     def samples(self, name: str) -> Array:
         """The inputs as an array of the parameters' precision."""
-        x = jnp.asarray(self.inputs[name])
+        x, dtype = jnp.asarray(self.inputs[name]), self.task.dtype
         is_float = jnp.issubdtype(x.dtype, jnp.floating)
-        if is_float and (x.dtype == jnp.float64) != (self.dtype == jnp.float64):
-            return x.astype(self.dtype)
-        return x
+        return (
+            x.astype(dtype)
+            if is_float and (x.dtype == jnp.float64) != (dtype == jnp.float64)
+            else x
+        )
 
     def uses_products(self, block: int) -> bool:
         """Whether the kernel is computed column by column, if features of `block` rows fit."""
@@ -106,9 +100,11 @@ def check_problem(
     trained: Trained,
     implementation: str,
     memory: int | float,
+    *,
+    traced: bool,
 ) -> Problem:
     """Raise unless the arguments fit each other; `inputs` are arrays of samples by their names."""
-    check_name(implementation, IMPLEMENTATIONS, "implementation")
+    check_name(implementation, get_args(Implementation), "implementation")
     check_positive(memory, "memory")
     for name, x in inputs.items():
         check_real(x, name)
@@ -135,10 +131,11 @@ def check_problem(
         f, params, trained = last, last.start, None
     # Float64 arrays of NumPy keep their digits whatever the global setting is.
     wide = is_wide(params)
-    with float64() if wide else contextlib.nullcontext():
+    with float64_if(wide):
         arrays, frozen = partition(params, trained)
     dtype = np.dtype(np.float64 if is_wide(arrays) else np.float32)
-    return Problem(Model(f, frozen), arrays, inputs, implementation, dtype, wide)
+    task = Task(Model(f, frozen), arrays, implementation != "jacobian", traced, dtype)
+    return Problem(task, inputs, implementation, wide)
 
 
 def check_outputs(model: Model, trained: PyTree, x: Array) -> None:
@@ -158,7 +155,7 @@ def check_outputs(model: Model, trained: PyTree, x: Array) -> None:
 
 
 def check_rowwise(model: Model, trained: PyTree, x: Array) -> None:
-    """Raise if the output at a row depends on the other rows, as batch normalisation makes it."""
+    """Raise if the output at a row depends on the other rows, as with batch normalisation."""
     if x.shape[0] < 2 or not all(is_known(leaf) for leaf in (x, *jax.tree.leaves(trained))):
         return
     gap, scale, eps = (float(value) for value in _rowwise_gap(model, trained, x))

@@ -9,7 +9,7 @@ outputs are computed as factors (`features`), and the factors are contracted (`c
 import functools
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,13 +25,12 @@ from unlazy.kernels.empirical import contraction
 from unlazy.kernels.empirical.features import Blocks, Cost, Features, cost, features, make_recipe
 from unlazy.kernels.empirical.model import (
     Apply,
+    Implementation,
     Task,
     check_outputs,
     check_problem,
     check_rowwise,
 )
-
-Implementation = Literal["auto", "layerwise", "jacobian", "ntk-vector"]
 
 # Tiles a side of the symmetric product: with 4, the work is 10/16 of the full one; more cost more
 # in compilation than they save. Elsewhere one: an accelerator's compiler tunes each product of each
@@ -64,8 +63,7 @@ def empirical_ntk(
     Such weights are found by tracing `f`; one that multiplies several inputs along the same axes
     has a row of $A_l$ and $B_l$ for each, to be summed over. Every other parameter (in a scan, in a
     normalisation) is differentiated, with the same result to rounding. For a two-layer network this
-    is $H = K \circ (A A^\top)/m$ with $A_{ir} = a_r \sigma'(w_r^\top x_i)$; for a `ResNet3` it is
-    the closed form with $M_x = I + A D_V V$, its A used twice.
+    is $H = K \circ (A A^\top)/m$ with $A_{ir} = a_r \sigma'(w_r^\top x_i)$.
 
     Symmetric to the last bit when `x2` is None. Computed in the dtype of the trained parameters,
     products in full precision (never TF32 on a GPU) inside `f` as well; float64 parameters give a
@@ -81,20 +79,15 @@ def empirical_ntk(
         params: any pytree; what is not an array of floats is kept fixed.
         x1: samples along the first axis.
         x2: other samples, for the cross kernel; None means `x1`.
-        trained: which parameters count. None: all; "hidden", "weights" or "last", for the learners
-            of `unlazy.nets` ("last" of a `ResNet3`: the outer use of A alone); booleans in the
-            structure of `params`; or a function of a leaf's path, such as
-            `lambda path: path.endswith("weight")`.
+        trained: which parameters count, as for `nets.partition`; None for all. With "last", a
+            network whose output weights are used twice has their outer use alone.
         implementation: "layerwise" as above; "jacobian", which differentiates every parameter;
-            "ntk-vector", one forward derivative a column, slow and small; "auto" chooses
+            "ntk-vector", one forward derivative per column, slow and small; "auto" chooses
             "layerwise", or "ntk-vector" where the gradients of two samples exceed `memory`.
         memory: bytes for temporary arrays, beside the kernel itself; an estimate, not a promise.
 
     Returns:
         The kernel, with c = 1 for a network of one output.
-
-    Raises:
-        ValueError: `f` mixes rows or returns another shape; an argument does not fit `params`.
 
     Example:
         >>> import equinox as eqx
@@ -153,12 +146,12 @@ def empirical_ntk_diagonal(
         >>> print(K)
         [[[25.]]]
     """
-    problem = check_problem(f, params, {"x": x}, trained, implementation, memory)
+    problem = check_problem(f, params, {"x": x}, trained, implementation, memory, traced=False)
     with problem.precision():
-        task, rows = problem.task(traced=False), problem.samples("x")
-        cost = _survey(task, rows)
+        task, rows = problem.task, problem.samples("x")
+        need = _survey(task, rows)
         check_rowwise(task.model, task.trained, _some_rows(rows))
-        block = int(memory / (cost.row + cost.pair))
+        block = int(memory / (need.row + need.pair))
         if problem.uses_products(block):
             return contraction.diagonal_from_products(task, rows)
         starts, size = _starts(rows.shape[0], block)
@@ -170,16 +163,16 @@ def empirical_ntk_diagonal(
 
 def _kernel(f, params, x1, x2, trained, implementation, memory, *, traced: bool) -> Array:
     inputs = {"x1": x1} if x2 is None else {"x1": x1, "x2": x2}
-    problem = check_problem(f, params, inputs, trained, implementation, memory)
+    problem = check_problem(f, params, inputs, trained, implementation, memory, traced=traced)
     with problem.precision():
-        task, rows1 = problem.task(traced=traced), problem.samples("x1")
+        task, rows1 = problem.task, problem.samples("x1")
         rows2 = None if x2 is None else problem.samples("x2")
-        cost = _survey(task, rows1)
+        need = _survey(task, rows1)
         check_rowwise(task.model, task.trained, _some_rows(rows1, rows2))
-        if problem.uses_products(cost.block(memory)):
+        if problem.uses_products(need.block(memory)):
             return contraction.from_products(task, rows1, rows2)
         most = max(rows1.shape[0], 0 if rows2 is None else rows2.shape[0])
-        return blockwise(task, rows1, rows2, cost.blocks(most, memory))
+        return blockwise(task, rows1, rows2, need.blocks(most, memory))
 
 
 def _survey(task: Task, x: Array) -> Cost:
@@ -270,7 +263,7 @@ def _panels(starts: list[int], held: int) -> Iterator[tuple[list[int], list[int]
 
 
 def _starts(n: int, block: int) -> tuple[list[int], int]:
-    """Where blocks of one size begin: the last one overlaps, so that all compile to one program."""
+    """Starts and size of the blocks: the last one overlaps, so that all compile to one program."""
     count = math.ceil(n / max(block, 1))
     size = math.ceil(n / count)
     return [min(k * size, n - size) for k in range(count)], size
@@ -295,6 +288,6 @@ def _put(K: Array, block: Array, start: tuple[Array, ...]) -> Array:
 
 
 def _some_rows(x1: Array, x2: Array | None = None) -> Array:
-    """A few samples, as different as can be had without looking."""
+    """A few samples, spread over the rows."""
     first = x1[: x1.shape[0] : max(x1.shape[0] // 3, 1)][:4]
     return first if x2 is None else jnp.concatenate([first, x2[-1:].astype(x1.dtype)])
