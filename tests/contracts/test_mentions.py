@@ -45,7 +45,6 @@ REFERENCE = (ROOT / "docs" / "reference.md").read_text()
 def test_every_room_of_the_reference_is_reachable(room):
     assert getattr(ul, room).__name__ == f"unlazy.{room}"
     assert room in dir(ul)
-    assert room in dir(ul)
 
 
 def test_every_name_in_the_documents_is_reachable():
@@ -73,5 +72,15 @@ def test_every_name_in_docstrings_and_messages_is_reachable():
 def test_dir_and_all_are_true():
     for name in dir(ul):
         assert getattr(ul, name) is not None
-    assert set(dir(ul)) <= set(dir(ul))
+    assert set(ul.__all__) == set(dir(ul))  # pyright: ignore[reportAttributeAccessIssue]  # not in the stub
     assert list(dir(ul)) == sorted(dir(ul))
+
+
+def test_the_tour_of_the_house_leads_to_files():
+    tour = (ROOT / "CONTRIBUTING.md").read_text().split("### A tour")[1].split("\n## ")[0]
+    answers = [line.split("|")[2] for line in tour.splitlines() if line.startswith("|")][2:]
+    assert len(answers) >= 10
+    for answer in answers:
+        paths = re.findall(r"`([\w/]+\.(?:py|md))`", answer)
+        assert paths, answer
+        assert all((SOURCE / path).exists() or (ROOT / path).exists() for path in paths), answer
