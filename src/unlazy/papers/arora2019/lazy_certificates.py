@@ -2,6 +2,7 @@
 """A proof, for one start and one data set, that training stays close to the kernel's prediction."""
 
 import math
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -86,17 +87,11 @@ def lazy_certificate(
     moves farther than $R$, and the residual stays within `deviation_bound` of the prediction.
     Nothing is random and no constant is hidden, but the condition asks for about
     $\sqrt m \kappa \ge 12.8\, n^{3/2} \|y\| / \lambda_0^2$: it holds only for tiny n or small
-    labels.
+    labels. The start is that of a ReLU network with output weights $\pm 1$; the inputs have unit
+    norm. A `learning_rate` of None means $1/\lambda_{\max}$ of H-infinity; of the `rates` values of
+    $\mu$ that are tried the largest that passes is kept, which gives the best of every bound.
 
     Source: AR-21, derived from arXiv:1901.08584 proof of Theorem 4.1.
-
-    Args:
-        params0: the start of a two-layer ReLU network, with output weights $\pm 1$.
-        x: inputs of unit norm.
-        y: labels.
-        learning_rate: $\eta$; None means $1/\lambda_{\max}$ of H-infinity.
-        rates: how many values of $\mu$ are tried; the largest that passes is kept, which gives the
-            best of every bound.
 
     Example:
         >>> from unlazy.nets import TwoLayer
@@ -124,8 +119,8 @@ def lazy_certificate(
     residual = float(np.linalg.norm(np.asarray(y, np.float64) - u0))
     best = _search(sizes, gram_gap, residual, lam0, rates)
     return LazyCertificate(
-        holds=best["slack"] >= 0,
-        **best,
+        holds=best.slack >= 0,
+        **best._asdict(),
         smallest_eigenvalue=lam0,
         learning_rate=lr,
         initial_residual=residual,
@@ -133,26 +128,30 @@ def lazy_certificate(
     )
 
 
+class _Tried(NamedTuple):
+    rate: float
+    deviation: float
+    slack: float
+    neuron_distance: float
+
+
 def _search(
     sizes: Float64[np.ndarray, "n m"], gram_gap: float, residual: float, lam0: float, rates: int
-) -> dict[str, float]:
+) -> _Tried:
     """The largest rate that passes, or else the one that comes nearest."""
     n, m = sizes.shape
-    names = ("rate", "deviation", "slack", "neuron_distance")
     if lam0 <= 0:  # duplicate or opposite rows: no rate contracts, and neurons may go anywhere
         deviation = gram_gap + 4 * n
-        return dict(zip(names, (0.0, deviation, lam0 - deviation, math.inf), strict=True))
+        return _Tried(0.0, deviation, lam0 - deviation, math.inf)
     tried = []
     for mu in lam0 * np.arange(rates, 0, -1) / (rates + 1):
         R = math.sqrt(n) * residual / (math.sqrt(m) * float(mu))
         s = np.array([np.searchsorted(row, R, side="right") for row in sizes]) / m
         deviation = gram_gap + 4 * math.sqrt(n) * float(np.linalg.norm(s))
-        slack = lam0 - float(mu) - deviation
-        tried.append((float(mu), deviation, slack, R))
-        if slack >= 0:
-            break
-    chosen = tried[-1] if tried[-1][2] >= 0 else max(tried, key=lambda row: row[2])
-    return dict(zip(names, chosen, strict=True))
+        tried.append(_Tried(float(mu), deviation, lam0 - float(mu) - deviation, R))
+        if tried[-1].slack >= 0:
+            return tried[-1]
+    return max(tried, key=lambda one: one.slack)
 
 
 def _checked_rate(learning_rate: int | float | None, largest: float) -> float:

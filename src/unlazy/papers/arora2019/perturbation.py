@@ -174,16 +174,11 @@ def laziness(
     the predicted root-mean-square movement of a neuron over the standard deviation of an initial
     pre-activation. The kernel's predictions need $\rho \ll 1$: below 0.25 a few per cent of the
     activations switch; above 1 the network leaves the lazy regime. Infinite when no function
-    interpolates the labels.
+    interpolates the labels. `H` is H-infinity or the Gram matrix of the start, `width` is m and
+    `init_scale` $\kappa$. For a start whose outputs $u(0)$ are not zero pass $y - u(0)$ as labels.
 
     Source: AR-14, derived from arXiv:1901.08584 sections 4 and 5. Raises and warns as
     `labels.energy` does.
-
-    Args:
-        H: Gram matrix, H-infinity or that of the start.
-        y: labels; for a start whose outputs $u(0)$ are not zero, $y - u(0)$.
-        width: $m$.
-        init_scale: $\kappa$.
 
     Example:
         >>> print(laziness(jnp.eye(4) / 4, jnp.ones(4), width=64, init_scale=1.0))

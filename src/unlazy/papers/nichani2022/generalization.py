@@ -100,15 +100,15 @@ def generalization_diagnostic(
 
     Args:
         net: the network.
-        params0: its start, with output weights $\pm 1$; by others $\|w_r\|^3$ is weighted.
+        params0: its start, with output weights $\pm 1$; other ones weigh $\|w_r\|^3$.
         W: the movement.
         x: training inputs.
-        train_loss: $\hat L$, of f.
-        r1: $R_1$ at `W`, as `escape.Directions` has it, with covariance="unlabelled" or "exact".
+        train_loss: $\hat L$ of the network.
+        r1: $R_1$ at `W`, from `escape.Directions` with covariance="unlabelled" or "exact".
         r2: $R_2$ at `W`.
         r3: $R_3$ at `W`.
         rank: $n_k$, the number of good directions.
-        draws: of signs, for the mean of the maximum; each costs m/2 eigenvalue problems of size d.
+        draws: number of sign draws; each costs m/2 eigenvalue problems of size d.
         delta: failure probability in the deviation.
         loss_range: B.
         key: for the signs.

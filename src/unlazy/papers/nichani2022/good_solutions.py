@@ -66,8 +66,9 @@ def good_solution(
     = \frac1m \sum_r \mathbb E\big[\sigma'(w_{0,r}^\top x)^2 (w_r^\top x)^2\big]
     = O(m^{-1/2} d^{(k-1)/2})$$
 
-    $W_L$ of `low_part`, $W_Q$ of `sparse_part`, signs on the rows; of a few draws those are kept
-    whose linear term is smallest. Without signs it grows like $\sqrt m$.
+    with $W_L$ from `low_part`, $W_Q$ from `sparse_part`, and signs on its rows. Of several draws of
+    the signs the one with the smallest linear term is kept; without signs that term grows like
+    $\sqrt m$.
 
     Source: NB-42, arXiv:2206.03688 Theorem 2, reconstructed.
 

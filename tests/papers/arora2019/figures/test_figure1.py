@@ -75,13 +75,14 @@ def test_the_quick_preset_falls_back_to_digits_and_says_so(monkeypatch, tmp_path
     monkeypatch.setenv("UNLAZY_CACHE", str(tmp_path))
     config = figure1.EXPERIMENT.preset("quick").config
     assert {cell.config.problem.dataset for cell in figure1.cells(config)} == {"digits"}
-    assert "mnist and cifar10 not found on this machine: using digits" in figure1.notes(config)[0]
+    (note,) = figure1.EXPERIMENT.notes(config)
+    assert "mnist and cifar10 not found on this machine: using digits" in note
 
 
 def test_both_data_sets_are_used_where_they_are(real_data):
     config = figure1.EXPERIMENT.preset("quick").config
     assert [one.dataset for one in config.problems()] == ["mnist", "cifar10"]
-    assert figure1.notes(config) == []
+    assert figure1.EXPERIMENT.notes(config) == []
     assert len(figure1.cells(config)) == 8
 
 

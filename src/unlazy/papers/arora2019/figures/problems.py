@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of this paper share: two-class image problems, and networks for them."""
+"""What both figures share: two-class image problems, and networks trained on them."""
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.random as jr
@@ -39,7 +40,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Network:
-    """The network and how it is trained."""
+    """A two-layer network and how it is trained."""
 
     width: int
     init: str
@@ -51,10 +52,28 @@ class Network:
         net = TwoLayer(inputs, self.width, init=self.init, init_scale=self.init_scale)
         return net, net.init(key=jr.fold_in(jr.key(seed), 3))
 
+    def train(
+        self,
+        net: TwoLayer,
+        start: TwoLayerParams,
+        x: jax.Array,
+        y: jax.Array,
+        learning_rate: float,
+        progress: Progress,
+    ) -> History:
+        """Full-batch descent on the hidden layer, by the cheaper of the two routes."""
+        shared: dict[str, Any] = {"steps": self.steps, "progress": progress}
+        n, d = x.shape
+        if n < 2 * d:
+            return gram_descent(net, start, x, y, learning_rate=learning_rate, **shared)
+        optimizer = _sgd(learning_rate)
+        loss = SquaredError(net)
+        return fit(loss, start, (x, y), optimizer=optimizer, trained="hidden", **shared)
+
 
 @dataclass(frozen=True)
 class DataSets:
-    """The data sets of a figure, and what to use where none of them is on this machine."""
+    """The data sets of a figure, and a fallback for machines that have none of them."""
 
     names: tuple[str, ...]
     fallback: str | None = None  # None: download them
@@ -76,28 +95,6 @@ class DataSets:
             ". Point UNLAZY_DATA at a folder that holds the data, or run the paper preset, which "
             "downloads it."
         ]
-
-
-def train(
-    net: TwoLayer,
-    start: TwoLayerParams,
-    x: jax.Array,
-    y: jax.Array,
-    *,
-    learning_rate: float,
-    steps: int,
-    progress: Progress,
-) -> History:
-    """Full-batch descent on the hidden layer, by the cheaper of the two routes."""
-    n, d = x.shape
-    if n < 2 * d:
-        return gram_descent(
-            net, start, x, y, learning_rate=learning_rate, steps=steps, progress=progress
-        )
-    loss, optimizer = SquaredError(net), _sgd(learning_rate)
-    return fit(
-        loss, start, (x, y), optimizer=optimizer, steps=steps, trained="hidden", progress=progress
-    )
 
 
 @functools.cache  # one optimiser object for all label sets, so that they compile once

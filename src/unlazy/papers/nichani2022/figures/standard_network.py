@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The standard two-layer network of the later figures, and its infinitely wide kernel."""
+"""The standard two-layer network of the later figures, its task, and its infinitely wide kernel."""
 
 import math
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -13,10 +14,34 @@ from unlazy.nets import BiasedTwoLayer
 from unlazy.nets.biased_two_layer import BiasedTwoLayerParams
 
 
+class StandardTask(NamedTuple):
+    """Samples of one target, and the start of a network."""
+
+    params: BiasedTwoLayerParams
+    x: Float[Array, "*s n d"]
+    y: Float[Array, "*s n"]
+    x_test: Float[Array, "*s t d"]
+    y_test: Float[Array, "*s t"]
+
+
+def standard_task(
+    net: BiasedTwoLayer, n: int, n_test: int, *, bias_std: float = 0.0, key: PRNGKeyArray
+) -> StandardTask:
+    """Samples on the sphere of radius sqrt(d), labelled by `dense_target`, and a start of `net`."""
+    key_target, key_x, key_test, key_net = jr.split(key, 4)
+    d = net.inputs
+    target, start = dense_target(d, key=key_target), standard_init(net, bias_std, key=key_net)
+    x, new = (
+        data.sphere(count, d, radius=math.sqrt(d), key=own)
+        for count, own in ((n, key_x), (n_test, key_test))
+    )
+    return StandardTask(start, x, jnp.asarray(target(x)), new, jnp.asarray(target(new)))
+
+
 def standard_init(
-    net: BiasedTwoLayer, *, bias_std: float = 0.0, key: PRNGKeyArray
+    net: BiasedTwoLayer, bias_std: float = 0.0, *, key: PRNGKeyArray
 ) -> BiasedTwoLayerParams:
-    """W ~ N(0, 1/d), a ~ N(0, 1/m) and biases of that standard deviation."""
+    """W ~ N(0, 1/d), a ~ N(0, 1/m) and biases of standard deviation `bias_std`."""
     key_W, key_b, key_a = jr.split(key, 3)
     m, d = net.width, net.inputs
     return BiasedTwoLayerParams(
@@ -26,10 +51,20 @@ def standard_init(
     )
 
 
+def dense_target(d: int, *, key: PRNGKeyArray) -> data.Target:
+    """A random dense quadratic form plus a cubic ridge, each with half the mean square."""
+    key_A, key_beta = jr.split(key)
+    return data.target(
+        "quadratic-plus-cubic",
+        matrix=jr.normal(key_A, (d, d)),
+        beta=jnp.asarray(jr.normal(key_beta, (d,))),
+    )
+
+
 def standard_kernel(
     x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"] | None = None, *, width: int
 ) -> Float64[Array, "n1 n2"]:
-    r"""The tangent kernel of a wide ReLU network of that init, all three parts trained.
+    r"""The tangent kernel of a wide ReLU network of `standard_init`, all three parts trained.
 
     $$K(x, x') = m\, E[\sigma(u) \sigma(v)] + (x^\top x' + 1)\, E[\sigma'(u) \sigma'(v)]$$
 
@@ -44,13 +79,3 @@ def standard_kernel(
     with float64():  # outside of it the sum would be rounded to float32
         # E[sigma' sigma'] alone is a quarter plus the arcsine of the cosine over 2 pi.
         return width * readout + d * hidden + 0.25 + angles / (2 * math.pi)
-
-
-def dense_target(d: int, *, key: PRNGKeyArray) -> data.Target:
-    """A random dense quadratic form plus a cubic ridge, half the mean square each."""
-    key_A, key_beta = jr.split(key)
-    return data.target(
-        "quadratic-plus-cubic",
-        matrix=jr.normal(key_A, (d, d)),
-        beta=jnp.asarray(jr.normal(key_beta, (d,))),
-    )

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures on f_L + f_Q share: data, networks and training sets of several trials."""
+"""What the figures on f_L + f_Q share: their problem, their trials, and records to compare with."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy import data
 from unlazy.activations.base import activation
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.papers.nichani2022.expansion_training import TrialData
+from unlazy.papers.nichani2022.expansion_training import (
+    ExpansionRuns,
+    ExpansionSetting,
+    TrialData,
+    fit_expansion,
+)
+
+TOLERANCE = 4.0  # standard errors between a mean of ours and a recorded one
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,7 @@ class Drawn(NamedTuple):
 
 
 def draw(problem: Problem, seeds: range) -> Drawn:
-    """One trial a seed: its own direction beta, its own samples and its own network."""
+    """One trial per seed, each with its own direction beta, samples and network."""
     drawn = [_one(problem, seed) for seed in seeds]
     params, train, test, unlabelled = jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)
     return Drawn(params, TrialData(*train), TrialData(*test), unlabelled)
@@ -66,3 +75,47 @@ def _one(problem: Problem, seed: int) -> tuple:
     x, new = points(problem.n, key_x), points(problem.n_test, key_test)
     params = problem.net.init(key=key_net)
     return params, (x, target(x)), (new, target(new)), points(many, key_more) if many else None
+
+
+def train(
+    problem: Problem, seeds: range, settings: Sequence[ExpansionSetting], **options: Any
+) -> ExpansionRuns:
+    """All trials and settings by `fit_expansion`, which takes the options."""
+    drawn = draw(problem, seeds)
+    return fit_expansion(
+        problem.net,
+        drawn.params,
+        drawn.train,
+        settings=settings,
+        rank=problem.rank,
+        test=drawn.test,
+        unlabelled=drawn.unlabelled,
+        precision="highest",
+        key=jr.fold_in(jr.key(seeds.start), 1),
+        **options,
+    )
+
+
+def table(
+    axes: dict[str, np.ndarray], columns: dict[str, np.ndarray]
+) -> dict[str, Float[np.ndarray, " r"]]:
+    """One row per point of the grid of these axes."""
+    grid = np.meshgrid(*axes.values(), indexing="ij")
+    rows = {name: axis.ravel() for name, axis in zip(axes, grid, strict=True)}
+    return rows | {name: values.ravel().astype(np.float64) for name, values in columns.items()}
+
+
+def spread(values: Float[np.ndarray, "s *k"]) -> Float[np.ndarray, "*k"]:
+    """The standard deviation over the trials; zero of one trial."""
+    return np.asarray(values.std(axis=0, ddof=1)) if len(values) > 1 else np.zeros(values.shape[1:])
+
+
+def distance(ours: Float[np.ndarray, "s *k"], mean, deviation, count: int) -> Any:
+    """Standard errors between our mean over the trials and a recorded one over `count` seeds."""
+    # Both spreads are estimates from few seeds: their root mean square is less of one.
+    pooled = np.sqrt((deviation**2 + spread(ours) ** 2) / 2)
+    return np.abs(ours.mean(axis=0) - mean) / (pooled * math.sqrt(1 / len(ours) + 1 / count))
+
+
+def shown(values) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)

@@ -11,7 +11,7 @@ eigenvalue, scaled to the norm of the other labels (the paper leaves it at norm 
 
 from unlazy.experiments import Experiment, Preset
 from unlazy.papers.arora2019.figures.figure1.claims import claims
-from unlazy.papers.arora2019.figures.figure1.config import NAME, VERSION, Config, cells, notes
+from unlazy.papers.arora2019.figures.figure1.config import NAME, VERSION, Config, cells
 from unlazy.papers.arora2019.figures.figure1.plot import plot
 from unlazy.papers.arora2019.figures.figure1.run import run
 from unlazy.papers.arora2019.figures.problems import DataSets, Network
@@ -60,5 +60,5 @@ EXPERIMENT = Experiment(
     run=run,
     claims=claims,
     plot=plot,
-    notes=notes,
+    notes=lambda config: config.datasets.notes(),
 )

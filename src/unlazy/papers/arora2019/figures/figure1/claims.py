@@ -69,7 +69,7 @@ def _overlay(config: Config, panel: dict[str, Any]) -> Claim:
 
 
 def panels_of(config: Config, results: Results) -> Iterator[dict[str, Any]]:
-    """For each data set its problem and its four results."""
+    """The problem and the four results of each data set."""
     found = {cell.config: result for cell, result in results.items()}
     for problem in config.problems():
         panel: dict[str, Any] = {"problem": problem, "spectrum": found[Spectrum(problem)]}

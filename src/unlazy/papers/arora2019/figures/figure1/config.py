@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 1 is made of, and the cells that this gives."""
+"""The settings of Figure 1 and its cells."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ LABELS = ("true", "random", "worst")
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The cell of a right panel."""
+    """A cell: the spectrum in a right panel."""
 
     problem: Problem
 
 
 @dataclass(frozen=True)
 class Training:
-    """The cell of one curve in a left panel."""
+    """A cell: one curve in a left panel."""
 
     problem: Problem
     labels: str
@@ -40,18 +40,10 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
-    listed = []
+    named = {}
     for problem in config.problems():
-        listed.append(_cell(Spectrum(problem), f"{problem.dataset}: spectrum"))
+        named[Spectrum(problem)] = f"{problem.dataset}: spectrum"
         for labels in LABELS:
             training = Training(problem, labels, config.network)
-            listed.append(_cell(training, f"{problem.dataset}: training, {labels} labels"))
-    return listed
-
-
-def _cell(config: Spectrum | Training, label: str) -> Cell:
-    return Cell(experiment=NAME, version=VERSION, config=config, seed=0, label=label)
-
-
-def notes(config: Config) -> list[str]:
-    return config.datasets.notes()
+            named[training] = f"{problem.dataset}: training, {labels} labels"
+    return [Cell(NAME, VERSION, one, label=label) for one, label in named.items()]

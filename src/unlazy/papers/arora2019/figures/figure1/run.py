@@ -14,7 +14,7 @@ from unlazy.experiments import CellResult, Progress, shared_by_cells
 from unlazy.kernels import relu_gram
 from unlazy.linalg import Eigen, eigh
 from unlazy.papers.arora2019.figures.figure1.config import LABELS, Spectrum, Training
-from unlazy.papers.arora2019.figures.problems import Problem, train
+from unlazy.papers.arora2019.figures.problems import Problem
 from unlazy.papers.shared.settings import reproducible
 
 
@@ -25,7 +25,7 @@ def run(config: Spectrum | Training, *, seed: int, progress: Progress) -> CellRe
         return _training(config, seed=seed, progress=progress)
 
 
-@shared_by_cells(latest=2)  # at work may be the cells of two data sets
+@shared_by_cells(latest=2)  # cells of two data sets may run at the same time
 def _decompose(problem: Problem, seed: int) -> tuple[data.Task, Eigen]:
     task = problem.load(n_test=1, seed=seed)
     return task, eigh(relu_gram(task.x_train))
@@ -62,15 +62,8 @@ def _training(config: Training, *, seed: int, progress: Progress) -> CellResult:
     y = _labels(config.labels, config.problem, seed=seed)
     resid0 = y - np.asarray(net(start, x), np.float64)
     flow = KernelDynamics.from_eigen(eigen, resid0, learning_rate=spec.learning_rate)
-    history = train(
-        net,
-        start,
-        x,
-        jnp.asarray(y, x.dtype),
-        learning_rate=flow.learning_rate,
-        steps=spec.steps,
-        progress=progress,
-    )
+    labels = jnp.asarray(y, x.dtype)
+    history = spec.train(net, start, x, labels, flow.learning_rate, progress)
     moved = history.params.W - start.W
     flips = net.preactivations(history.params, x) >= 0
     flips ^= net.preactivations(start, x) >= 0

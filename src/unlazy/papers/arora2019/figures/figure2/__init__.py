@@ -10,7 +10,7 @@ Source: AR-81, arXiv:1901.08584 Figure 2. The paper does not state its fractions
 
 from unlazy.experiments import Experiment, Preset
 from unlazy.papers.arora2019.figures.figure2.claims import claims
-from unlazy.papers.arora2019.figures.figure2.config import NAME, VERSION, Config, cells, notes
+from unlazy.papers.arora2019.figures.figure2.config import NAME, VERSION, Config, cells
 from unlazy.papers.arora2019.figures.figure2.plot import plot
 from unlazy.papers.arora2019.figures.figure2.run import run
 from unlazy.papers.arora2019.figures.problems import DataSets, Network
@@ -47,5 +47,5 @@ EXPERIMENT = Experiment(
     run=run,
     claims=claims,
     plot=plot,
-    notes=notes,
+    notes=lambda config: config.datasets.notes(),
 )

@@ -13,7 +13,7 @@ from unlazy.papers.arora2019.figures.problems import Problem
 
 @dataclass(frozen=True)
 class Panel:
-    """All that is known of one data set, a row a fraction."""
+    """The tables of one data set, with a row per fraction."""
 
     problem: Problem
     kernel: dict[str, np.ndarray]
@@ -36,7 +36,9 @@ def claims(config: Config, results: Results) -> list[Claim]:
             "Measure, test l1 and test error of the kernel rise with the share of random labels: "
             "least rank correlation with it",
             min(
-                _rise(panel.kernel, name) for panel in panels for name in ("measure", "l1", "error")
+                rank_correlation(panel.kernel["fraction"], panel.kernel[name])
+                for panel in panels
+                for name in ("measure", "l1", "error")
             ),
             ">=",
             0.9,
@@ -73,12 +75,8 @@ def claims(config: Config, results: Results) -> list[Claim]:
     ]
 
 
-def _rise(table: dict[str, np.ndarray], name: str) -> float:
-    return rank_correlation(table["fraction"], table[name])
-
-
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's: the correlation of the ranks, ties sharing theirs."""
+    """Spearman's correlation: that of the ranks, where ties share a rank."""
     from scipy.stats import rankdata  # here, because importing it takes a second
 
     # One swap among five is 0.9 exactly, which rounding must not put below a threshold of 0.9.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 2 is made of, and the cells that this gives."""
+"""The settings of Figure 2 and its cells."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ FRACTIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class InfiniteWidth:
-    """The cell of the measure and of the kernel's test errors, for all fractions."""
+    """A cell: the measure and the kernel's test errors, for all fractions."""
 
     problem: Problem
     n_test: int
@@ -21,7 +21,7 @@ class InfiniteWidth:
 
 @dataclass(frozen=True)
 class Trained:
-    """The cell of one network, for one fraction."""
+    """A cell: one network, for one fraction."""
 
     problem: Problem
     n_test: int
@@ -56,18 +56,10 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
-    listed = []
+    named = {}
     for problem in config.problems():
-        listed.append(_cell(config.infinite(problem), f"{problem.dataset}: infinite width"))
+        named[config.infinite(problem)] = f"{problem.dataset}: infinite width"
         for trained in config.trained(problem):
             share = f"{trained.fraction:.0%} random labels"
-            listed.append(_cell(trained, f"{problem.dataset}: training, {share}"))
-    return listed
-
-
-def _cell(config: InfiniteWidth | Trained, label: str) -> Cell:
-    return Cell(experiment=NAME, version=VERSION, config=config, seed=0, label=label)
-
-
-def notes(config: Config) -> list[str]:
-    return config.datasets.notes()
+            named[trained] = f"{problem.dataset}: training, {share}"
+    return [Cell(NAME, VERSION, one, label=label) for one, label in named.items()]

@@ -13,7 +13,7 @@ from unlazy.kernels import relu_gram
 from unlazy.labels import complexity as label_complexity
 from unlazy.linalg import cholesky, eigh
 from unlazy.papers.arora2019.figures.figure2.config import InfiniteWidth, Trained
-from unlazy.papers.arora2019.figures.problems import Problem, train
+from unlazy.papers.arora2019.figures.problems import Problem
 from unlazy.papers.arora2019.losses import absolute_loss, zero_one_loss
 from unlazy.papers.shared.settings import reproducible
 
@@ -25,13 +25,13 @@ def run(config: InfiniteWidth | Trained, *, seed: int, progress: Progress) -> Ce
         return _trained(config, seed=seed, progress=progress)
 
 
-@shared_by_cells(latest=2)  # at work may be the cells of two data sets
+@shared_by_cells(latest=2)  # cells of two data sets may run at the same time
 def _load(problem: Problem, n_test: int, seed: int) -> data.Task:
     return problem.load(n_test=n_test, seed=seed)
 
 
 def corrupted(task: data.Task, fraction: float, *, seed: int) -> tuple[jax.Array, jax.Array]:
-    """Labels of training and test set; with one key a larger fraction adds to a smaller one."""
+    """Labels of training and test set; a larger fraction adds changes to those of a smaller one."""
     key_train, key_test = jr.split(jr.fold_in(jr.key(seed), 4))
     return (
         data.corrupt_labels(task.y_train, fraction, key=key_train),
@@ -73,15 +73,7 @@ def _trained(config: Trained, *, seed: int, progress: Progress) -> CellResult:
     learning_rate = spec.learning_rate
     if learning_rate is None:
         learning_rate = 1 / _largest_eigenvalue(config.problem, config.n_test, seed)
-    history = train(
-        net,
-        start,
-        task.x_train,
-        y,
-        learning_rate=learning_rate,
-        steps=spec.steps,
-        progress=progress,
-    )
+    history = spec.train(net, start, task.x_train, y, learning_rate, progress)
     outputs = net(history.params, task.x_test)
     table = {
         "fraction": np.array([config.fraction]),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was recorded of the experiments of Appendix G, as numbers."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,9 +10,8 @@ from jaxtyping import Float
 
 from unlazy.experiments import CellResult, Claim, Results, with_record
 from unlazy.papers.nichani2022.figures.appendix_g.config import Baselines, Config, Courses
-from unlazy.papers.nichani2022.figures.trials import Problem
+from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, shown, spread
 
-TOLERANCE = 4.0  # standard errors between a mean of ours and a recorded one
 # Test losses of three seeds.
 _RECORDED = {
     "neither": (0.524, 1.019, 0.687),
@@ -32,20 +30,20 @@ def result_of(results: Results, config: Baselines | Courses) -> CellResult:
 
 
 def ends(results: Results, config: Baselines, column: str) -> dict[str, Float[np.ndarray, " s"]]:
-    """A column at the end of training, by setting, each with an entry a trial."""
+    """A column at the end of training, with an entry per trial, by setting."""
     table = result_of(results, config).table
     names = dict.fromkeys(table["setting"].tolist())
     return {name: table[column][table["setting"] == name] for name in names}
 
 
 class Course(NamedTuple):
-    """One column of a Taylor model on its way, a row a seed."""
+    """One column of a Taylor model in training, with a row per seed."""
 
     steps: Float[np.ndarray, " t"]
     seeds: Float[np.ndarray, "s t"]
 
     def at(self, step: int) -> Float[np.ndarray, " s"]:
-        """The values at a recorded step; at another one there is nothing to judge, and so nan."""
+        """The values at a recorded step; nan at a step that is not recorded."""
         found = np.flatnonzero(self.steps == step)
         return self.seeds[:, found[0]] if found.size else np.full(len(self.seeds), np.nan)
 
@@ -83,7 +81,7 @@ def _baselines(results: Results, config: Baselines) -> Iterator[Claim]:
         float(np.max(r1["R3"] / r1["neither"])),
         "<",
         2 / 3,
-        note=f"{_shown(r1['neither'])} without, {_shown(r1['R3'])} with",
+        note=f"{shown(r1['neither'])} without, {shown(r1['R3'])} with",
     )
     yield Claim(
         "NB-51/unneeded",
@@ -91,7 +89,7 @@ def _baselines(results: Results, config: Baselines) -> Iterator[Claim]:
         float(np.min(test["R1 and R3"] / test["R3"])),
         ">=",
         1.0,
-        note=f"{_shown(test['R1 and R3'])} for {_shown(test['R3'])}",
+        note=f"{shown(test['R1 and R3'])} for {shown(test['R3'])}",
     )
     yield Claim(
         "NB-51/r1-alone",
@@ -99,7 +97,7 @@ def _baselines(results: Results, config: Baselines) -> Iterator[Claim]:
         float(np.min(test["R1"] / test["R3"])),
         ">",
         1.5,
-        note=f"{_shown(test['R1'])} for {_shown(test['R3'])}",
+        note=f"{shown(test['R1'])} for {shown(test['R3'])}",
     )
     for name in ("f_L alone", "f_Q alone"):
         yield Claim(
@@ -108,26 +106,24 @@ def _baselines(results: Results, config: Baselines) -> Iterator[Claim]:
             float(np.min(test[name] / test["R3"])),
             ">",
             2.0,
-            note=_shown(test[name]),
+            note=shown(test[name]),
         )
     if replace(config, trials=_REDUCED.trials) == _REDUCED:
         yield _recorded(test)
 
 
 def _recorded(test: dict[str, Float[np.ndarray, " s"]]) -> Claim:
-    distances = {}
-    for name, values in _RECORDED.items():
-        ours, record = test[name], np.array(values)
-        variance = (np.var(ours, ddof=1) + np.var(record, ddof=1)) / 2
-        error = math.sqrt(variance * (1 / len(ours) + 1 / len(record)))
-        distances[name] = float(abs(ours.mean() - record.mean()) / error)
+    records = {name: np.array(values) for name, values in _RECORDED.items()}
     return Claim(
         "NB-51/recorded",
         "Mean test losses are on record, from three seeds: largest distance, in standard errors",
-        max(distances.values()),
+        max(
+            float(distance(test[name], record.mean(), spread(record), len(record)))
+            for name, record in records.items()
+        ),
         "<=",
         TOLERANCE,
-        note=", ".join(f"{name}: {test[name].mean():.3f}" for name in distances),
+        note=", ".join(f"{name}: {test[name].mean():.3f}" for name in records),
     )
 
 
@@ -144,7 +140,7 @@ def _tracking(config: Config, results: Results) -> Iterator[Claim]:
             float(np.max(gaps[1] / gaps[0])),
             "<",
             0.7,
-            note=f"linear {_shown(gaps[0])}; quadratic {_shown(gaps[1])}",
+            note=f"linear {shown(gaps[0])}; quadratic {shown(gaps[1])}",
         )
         yield Claim(
             f"NB-53/test-{one.width}",
@@ -152,7 +148,7 @@ def _tracking(config: Config, results: Results) -> Iterator[Claim]:
             float(np.max(tests[1] / tests[0])),
             "<",
             1.0,
-            note=f"linear {_shown(tests[0])}; quadratic {_shown(tests[1])}",
+            note=f"linear {shown(tests[0])}; quadratic {shown(tests[1])}",
         )
     if len(config.courses) > 1:
         narrow, wide = (
@@ -178,7 +174,7 @@ def _counter_example(results: Results, one: Courses) -> Iterator[Claim]:
         float(np.min(quadratic.at(EARLY) / linear.at(EARLY))),
         ">",
         1.0,
-        note=f"linear {_shown(linear.at(EARLY))}; quadratic {_shown(quadratic.at(EARLY))}",
+        note=f"linear {shown(linear.at(EARLY))}; quadratic {shown(quadratic.at(EARLY))}",
     )
     yield Claim(
         "NB-53/counter-example-end",
@@ -186,9 +182,5 @@ def _counter_example(results: Results, one: Courses) -> Iterator[Claim]:
         float(np.max(quadratic.at(one.steps) / linear.at(one.steps))),
         "<",
         1.0,
-        note=f"linear {_shown(linear.at(one.steps))}; quadratic {_shown(quadratic.at(one.steps))}",
+        note=f"linear {shown(linear.at(one.steps))}; quadratic {shown(quadratic.at(one.steps))}",
     )
-
-
-def _shown(values) -> str:
-    return ", ".join(f"{value:.3g}" for value in values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figure of Appendix G is made of, and the cells that this gives."""
+"""The settings of the figure of Appendix G and its cells."""
 
 from dataclasses import dataclass
 
@@ -60,13 +60,9 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
-    listed = [
-        _cell(config.baselines, f"penalties and single terms, {config.baselines.trials} trials")
-    ]
+    first = f"penalties and single terms, {config.baselines.trials} trials"
+    listed = [Cell(NAME, VERSION, config.baselines, label=first)]
     for one in (*config.courses, config.counter_example):
-        listed.append(_cell(one, f"Taylor models, {one.network}, m = {one.width}"))
+        label = f"Taylor models, {one.network}, m = {one.width}"
+        listed.append(Cell(NAME, VERSION, one, label=label))
     return listed
-
-
-def _cell(config: Baselines | Courses, label: str) -> Cell:
-    return Cell(experiment=NAME, version=VERSION, config=config, seed=0, label=label)

@@ -58,7 +58,7 @@ def _least_gap(config: Config, results: Results) -> float:
 
 
 def _plot_dots(ax: "matplotlib.axes.Axes", values, color, marker, label, shift=0.0) -> None:
-    """A dot a trial and the mean as a bar."""
+    """One dot per trial, and the mean as a bar."""
     for place, own in enumerate(values.values()):
         at = place + shift + np.linspace(-0.12, 0.12, len(own))
         ax.plot(at, own, color=color, marker=marker, ls="none", label=None if place else label)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cells of Appendix G compute."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,15 +9,14 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
-from unlazy import data, taylor
+from unlazy import taylor
 from unlazy.experiments import CellResult, Progress
 from unlazy.nets import BiasedTwoLayer, TwoLayer
-from unlazy.papers.nichani2022.expansion_training import fit_expansion
 from unlazy.papers.nichani2022.figures.appendix_g.config import SETTINGS, Baselines, Courses
-from unlazy.papers.nichani2022.figures.standard_network import dense_target, standard_init
-from unlazy.papers.nichani2022.figures.trials import Problem, draw
+from unlazy.papers.nichani2022.figures.standard_network import standard_task
+from unlazy.papers.nichani2022.figures.trials import Problem, draw, table, train
 from unlazy.papers.shared.settings import reproducible
 from unlazy.train import History, fit
 
@@ -33,32 +31,23 @@ def run(config: Baselines | Courses, *, seed: int, progress: Progress) -> CellRe
 
 
 def _baselines(config: Baselines, seed: int, progress: Progress) -> CellResult:
-    drawn = draw(config.problem, range(seed, seed + config.trials))
-    runs = fit_expansion(
-        config.problem.net,
-        drawn.params,
-        drawn.train,
-        settings=list(SETTINGS.values()),
-        rank=config.problem.rank,
+    seeds = range(seed, seed + config.trials)
+    runs = train(
+        config.problem,
+        seeds,
+        list(SETTINGS.values()),
         learning_rate=config.learning_rate,
         steps=config.steps,
-        test=drawn.test,
-        unlabelled=drawn.unlabelled,
         record_every=config.steps,
-        precision="highest",
         progress=progress,
-        key=jr.fold_in(jr.key(seed), 1),
     )
-    trials = np.arange(seed, seed + config.trials)
-    axes = np.meshgrid(trials, np.array(list(SETTINGS)), indexing="ij")
-    table = {name: axis.ravel() for name, axis in zip(("seed", "setting"), axes, strict=True)}
-    for name in ("train", "test", "r1", "r3"):
-        table[name] = getattr(runs, name)[:, :, -1].ravel().astype(np.float64)
-    return CellResult(table)
+    axes = {"seed": np.array(seeds), "setting": np.array(list(SETTINGS))}
+    curves = {"train": runs.train, "test": runs.test, "r1": runs.r1, "r3": runs.r3}
+    return CellResult(table(axes, {name: curve[:, :, -1] for name, curve in curves.items()}))
 
 
 class Held(NamedTuple):
-    """What is trained, with what the record needs beside it: not constants of the program."""
+    """What is trained, and what the record needs beside it, held so as to be no constants."""
 
     params: Any
     start: Any
@@ -66,7 +55,7 @@ class Held(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Seeds stacked: where the Taylor models are expanded, and what is trained on."""
+    """Stacked seeds: where the Taylor models are expanded, and what they are trained on."""
 
     start: Any
     x: Float[Array, "s n d"]
@@ -89,7 +78,7 @@ class Stacked:
 
 @dataclass(frozen=True)
 class SumOverSeeds:
-    """The mean squares of all seeds added up: their gradients do not touch each other."""
+    """The sum of the mean squares of all seeds: their gradients do not touch each other."""
 
     model: Stacked
 
@@ -99,9 +88,9 @@ class SumOverSeeds:
 
 
 def _courses(config: Courses, seed: int, progress: Progress) -> CellResult:
-    net, train, test = draw_courses(config, range(seed, seed + config.seeds))
-    held = Held(train.start, train.start, jnp.concatenate([train.x, test.x], axis=1))
-    y = np.concatenate([train.y, test.y], axis=1)
+    net, samples, test = draw_courses(config, range(seed, seed + config.seeds))
+    held = Held(samples.start, samples.start, jnp.concatenate([samples.x, test.x], axis=1))
+    y = np.concatenate([samples.y, test.y], axis=1)
     network, parts = np.zeros(0), []
     planned = np.append(np.arange(0, config.steps, config.record_every), config.steps)
     for order in ORDERS:
@@ -109,7 +98,7 @@ def _courses(config: Courses, seed: int, progress: Progress) -> CellResult:
         history = fit(
             SumOverSeeds(model),
             held,
-            train,
+            samples,
             optimizer=optax.sgd(config.learning_rate),
             steps=config.steps,
             trained=_trained(config, held),
@@ -125,7 +114,7 @@ def _courses(config: Courses, seed: int, progress: Progress) -> CellResult:
 
 
 def _at_steps(planned: Int[np.ndarray, " t"], history: History) -> Float[np.ndarray, "t s k"]:
-    """The outputs at the planned steps; nan at those which a diverged training did not reach."""
+    """The outputs at the planned steps; nan at those that a diverged training did not reach."""
     found = history.records["f"]
     f = np.full((len(planned), *found.shape[1:]), np.nan, found.dtype)
     kept = np.isin(history.steps, planned)
@@ -134,7 +123,7 @@ def _at_steps(planned: Int[np.ndarray, " t"], history: History) -> Float[np.ndar
 
 
 def _trained(config: Courses, held: Held) -> Held:
-    """True at what descent moves: everything, or the hidden weights of the sigmoid network."""
+    """True where descent moves: everywhere, or in the hidden weights of the sigmoid network."""
     flags = jax.tree.map(lambda _: False, held)
     moving = jax.tree.map(lambda _: True, held.params)
     if config.network == "sigmoid":
@@ -150,7 +139,7 @@ def _rows(
     errors: Float[np.ndarray, "t s k"],
     gaps: Float[np.ndarray, "t s k"],
 ) -> dict[str, np.ndarray]:
-    """A row for every recorded step and seed."""
+    """One row per recorded step and seed."""
     step, seeds = np.meshgrid(steps, np.arange(seed, seed + config.seeds), indexing="ij")
     means = {
         "train": errors[:, :, : config.n].mean(axis=-1),
@@ -171,18 +160,7 @@ def draw_courses(
         sets = [Samples(drawn.params, part.x, part.y) for part in (drawn.train, drawn.test)]
         return problem.net, sets[0], sets[1]
     net = BiasedTwoLayer(config.inputs, config.width, activation="tanh")
-    parts = [_draw_standard(config, net, seed) for seed in seeds]
-    train, test = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
-    return net, Samples(*train), Samples(*test)
-
-
-def _draw_standard(config: Courses, net: BiasedTwoLayer, seed: int) -> tuple[tuple, tuple]:
-    key_target, key_x, key_test, key_net = jr.split(jr.fold_in(jr.key(53), seed), 4)
-    d = config.inputs
-    target, start = dense_target(d, key=key_target), standard_init(net, bias_std=0.5, key=key_net)
-
-    def samples(n: int, key: PRNGKeyArray) -> tuple:
-        x = data.sphere(n, d, radius=math.sqrt(d), key=key)
-        return start, x, jnp.asarray(target(x))
-
-    return samples(config.n, key_x), samples(config.n_test, key_test)
+    keys = [jr.fold_in(jr.key(53), seed) for seed in seeds]
+    parts = [standard_task(net, config.n, config.n_test, bias_std=0.5, key=key) for key in keys]
+    own = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+    return net, Samples(own.params, own.x, own.y), Samples(own.params, own.x_test, own.y_test)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the paper says of Figure 1, and what was recorded of it, as numbers."""
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,9 +9,8 @@ from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.nichani2022.figures.figure1.config import Config
-from unlazy.papers.nichani2022.figures.trials import Problem
+from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, shown, spread
 
-TOLERANCE = 4.0  # standard errors between a mean of ours and a recorded one
 _REDUCED = Problem(30, 164, 1000)
 # Mean and standard deviation of the test loss at the end, five seeds, 600 steps.
 _RECORDED = {
@@ -58,7 +56,7 @@ def _said(config: Config, found: Curves) -> Iterator[Claim]:
         float(np.max(ratios)),
         "<",
         0.6,
-        note=f"test {_shown(test[:, 0])} without, {_shown(test[:, -1])} with",
+        note=f"test {shown(test[:, 0])} without, {shown(test[:, -1])} with",
     )
     yield Claim(
         "NB-50/train",
@@ -74,7 +72,7 @@ def _said(config: Config, found: Curves) -> Iterator[Claim]:
         float(np.max(end[:, 1:] / end[:, :-1])),
         "<",
         1.0,
-        note=f"means {_shown(end.mean(axis=0))}",
+        note=f"means {shown(end.mean(axis=0))}",
     )
     yield Claim(
         "NB-50/monotone",
@@ -82,7 +80,7 @@ def _said(config: Config, found: Curves) -> Iterator[Claim]:
         float(np.max(test.mean(axis=0)[1:] / test.mean(axis=0)[:-1])),
         "<=",
         1.05,
-        note=f"means {_shown(test.mean(axis=0))}, deviations {_shown(_spread(test))}",
+        note=f"means {shown(test.mean(axis=0))}, deviations {shown(spread(test))}",
     )
     d = config.descents.problem.inputs
     yield Claim(
@@ -119,22 +117,11 @@ def _recorded(config: Config, found: Curves) -> Iterator[Claim]:
         return
     test = found.test[:, :, -1]
     means, spreads = np.array(list(_RECORDED.values())).T
-    # Both spreads are estimates from few seeds: their root mean square is less of one.
-    pooled = np.sqrt((spreads**2 + _spread(test) ** 2) / 2)
-    errors = pooled * math.sqrt(1 / len(test) + 1 / 5)
     yield Claim(
         "NB-50/recorded",
         "The mean test losses are on record: largest distance, in standard errors",
-        float(np.max(np.abs(test.mean(axis=0) - means) / errors)),
+        float(np.max(distance(test, means, spreads, 5))),
         "<=",
         TOLERANCE,
-        note=f"recorded {_shown(means)}; ours {_shown(test.mean(axis=0))}",
+        note=f"recorded {shown(means)}; ours {shown(test.mean(axis=0))}",
     )
-
-
-def _spread(values: Float[np.ndarray, "s k"]) -> Float[np.ndarray, " k"]:
-    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-
-
-def _shown(values) -> str:
-    return ", ".join(f"{value:.3g}" for value in values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 1 is made of, and the cells that this gives."""
+"""The settings of Figure 1 and its cell."""
 
 from dataclasses import dataclass
 
@@ -33,4 +33,4 @@ class Config:
 def cells(config: Config) -> list[Cell]:
     one = config.descents
     label = f"{one.trials} trials, {len(one.strengths)} strengths"
-    return [Cell(experiment=NAME, version=VERSION, config=one, seed=0, label=label)]
+    return [Cell(NAME, VERSION, one, label=label)]

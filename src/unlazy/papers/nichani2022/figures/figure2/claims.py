@@ -18,19 +18,19 @@ METHODS = {"network": "trained network", "kernel": "its NTK"}
 
 
 class Losses(NamedTuple):
-    """Test losses of one method in one dimension, a row a seed."""
+    """Test losses of one method in one dimension, with a row per seed."""
 
     ns: Float[np.ndarray, " k"]
     seeds: Float[np.ndarray, "s k"]
 
     @property
     def middle(self) -> Float[np.ndarray, " k"]:
-        """The median over the seeds: one network that is thrown out must not hide the others."""
+        """The median over the seeds: one network that diverges must not hide the others."""
         return np.median(self.seeds, axis=0)
 
 
 class Price(NamedTuple):
-    """The samples that a method needs, in the dimensions where it gets there."""
+    """The samples that a method needs, in the dimensions where it reaches the level."""
 
     dimensions: Float[np.ndarray, " k"]
     samples: Float[np.ndarray, " k"]  # by the median loss over the seeds
@@ -124,7 +124,7 @@ def _slopes(config: Config, prices: dict[str, Price]) -> Iterator[Claim]:
 
 
 def _advantage(config: Config, results: Results, prices: dict[str, Price]) -> Iterator[Claim]:
-    """At the samples that the network needs, what its kernel makes of them."""
+    """The test loss of the kernel at the samples that the network needs, and the ratio of both."""
     network, kernel = prices["network"], prices["kernel"]
     at = []
     for sweep in config.sweeps:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Figure 2 is made of, and the cells that this gives."""
+"""The settings of Figure 2 and its cells."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,4 @@ class Config:
 
 
 def cells(config: Config) -> list[Cell]:
-    return [
-        Cell(experiment=NAME, version=VERSION, config=one, seed=0, label=f"d = {one.inputs}")
-        for one in config.sweeps
-    ]
+    return [Cell(NAME, VERSION, one, label=f"d = {one.inputs}") for one in config.sweeps]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cells of Figure 2 compute."""
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,16 +11,15 @@ import jax.scipy.linalg as jsl
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy import data
 from unlazy.core.float64 import float64
 from unlazy.experiments import CellResult, Progress
 from unlazy.nets import BiasedTwoLayer
 from unlazy.nets.biased_two_layer import BiasedTwoLayerParams
 from unlazy.papers.nichani2022.figures.figure2.config import Sweep
 from unlazy.papers.nichani2022.figures.standard_network import (
-    dense_target,
-    standard_init,
+    StandardTask,
     standard_kernel,
+    standard_task,
 )
 from unlazy.papers.shared.settings import reproducible
 from unlazy.train import fit_grid
@@ -30,21 +28,11 @@ RIDGES = (1e-6, 3e-2)  # in units of the mean eigenvalue of the kernel
 
 
 class Batch(NamedTuple):
-    """Samples, labels, and what each counts: 1/n for the first n, nothing for the others."""
+    """Samples, labels and weights: 1/n for the first n, zero for the others."""
 
     x: Float[Array, "*l n d"]
     y: Float[Array, "*l n"]
     weight: Float[Array, "*l n"]
-
-
-class Drawn(NamedTuple):
-    """One seed: as many samples as the largest size takes, and a network."""
-
-    x: Float[Array, "n d"]
-    y: Float[Array, " n"]
-    x_test: Float[Array, "t d"]
-    y_test: Float[Array, " t"]
-    params: BiasedTwoLayerParams
 
 
 @dataclass(frozen=True)
@@ -72,25 +60,19 @@ def run(config: Sweep, *, seed: int, progress: Progress) -> CellResult:
     )
 
 
-def draw(config: Sweep, seed: int) -> Drawn:
-    keys = jr.split(jr.fold_in(jr.key(52), seed), 4)
-    d = config.inputs
-    target = dense_target(d, key=keys[0])
+def draw(config: Sweep, seed: int) -> StandardTask:
+    """One seed, with as many samples as the largest size takes."""
     most = max(*config.sizes, *config.kernel_sizes)
-    x, new = (
-        data.sphere(n, d, radius=math.sqrt(d), key=key)
-        for n, key in ((most, keys[1]), (config.n_test, keys[2]))
-    )
-    params = standard_init(network(config), key=keys[3])
-    return Drawn(x, jnp.asarray(target(x)), new, jnp.asarray(target(new)), params)
+    key = jr.fold_in(jr.key(52), seed)
+    return standard_task(network(config), most, config.n_test, key=key)
 
 
 def network(config: Sweep) -> BiasedTwoLayer:
     return BiasedTwoLayer(config.inputs, config.width)
 
 
-def _network_rows(config: Sweep, drawn: list[Drawn], progress: Progress) -> list[tuple]:
-    """All seeds and sizes as lanes of one program: the smaller samples are padded."""
+def _network_rows(config: Sweep, drawn: list[StandardTask], progress: Progress) -> list[tuple]:
+    """All seeds and sizes as lanes of one program; smaller samples are padded."""
     lanes = [(i, n) for i in range(len(drawn)) for n in config.sizes]
     longest = max(config.sizes)
 
@@ -128,8 +110,8 @@ def _network_rows(config: Sweep, drawn: list[Drawn], progress: Progress) -> list
     ]
 
 
-def kernel_errors(config: Sweep, one: Drawn) -> list[tuple[int, float]]:
-    """Test losses of kernel ridge regression; of the ridges the better on the test set itself."""
+def kernel_errors(config: Sweep, one: StandardTask) -> list[tuple[int, float]]:
+    """Test losses of kernel ridge regression, with the ridge that is better on the test set."""
     K = standard_kernel(one.x, width=config.width)
     K_test = standard_kernel(one.x_test, one.x, width=config.width)
     with float64():
