@@ -108,9 +108,6 @@ class _Terms(NamedTuple):
     f_L: Float[Array, "n k"]
     f_Q: Float[Array, "n k"]
 
-    def output(self, lanes: Lanes) -> Float[Array, "n k"]:
-        return lanes.linear[None] * self.f_L + lanes.quadratic[None] * self.f_Q
-
 
 def _terms(points: Points, V: Float[Array, "d k m"]) -> _Terms:
     Z = _inputs(points, V)
@@ -130,6 +127,12 @@ def _pull_back(points: Points, A: Float[Array, "n k m"]) -> Float[Array, "d k m"
     return (points.x.T @ A.reshape(n, k * m)).reshape(-1, k, m) / math.sqrt(m)
 
 
+def _resid(points: Points, lanes: Lanes, found: _Terms) -> Float[Array, "n k"]:
+    assert points.y is not None
+    output = lanes.linear[None] * found.f_L + lanes.quadratic[None] * found.f_Q
+    return output - points.y[:, None]
+
+
 def _above(points: Points, f_L: Float[Array, "n k"]) -> Float[Array, "n k"]:
     """The part of `f_L` outside of the span of the top eigenvectors."""
     assert points.U is not None
@@ -141,7 +144,7 @@ def _loss_and_gradient(
 ) -> tuple[Float[Array, " k"], Float[Array, "d k m"]]:
     """NB-21: the mean square, and by NB-4 the gradient of it with its penalties."""
     points, found = trial.train, _terms(trial.train, V)
-    resid = found.output(lanes) - points.y[:, None]
+    resid = _resid(points, lanes, found)
     n = len(resid)
     c = 2 / n * resid
     c_L = lanes.linear[None] * c + 2 / n * lanes.lam3[None] * _above(points, found.f_L)
@@ -167,14 +170,12 @@ def measures(view: View) -> Float[Array, "4 s k"]:
         def squares(values: Float[Array, "n k"]) -> Float[Array, " k"]:
             return jnp.mean(values**2, axis=0)
 
-        def loss(points: Points, found: _Terms) -> Float[Array, " k"]:
-            return squares(found.output(view.data.lanes) - points.y[:, None])
-
-        nothing = jnp.full(V.shape[1], jnp.nan, V.dtype)
+        lanes, nothing = view.data.lanes, jnp.full(V.shape[1], jnp.nan, V.dtype)
         found = _terms(trial.train, V)
-        rows = [loss(trial.train, found), squares(_above(trial.train, found.f_L)), nothing, nothing]
+        resid, above = _resid(trial.train, lanes, found), _above(trial.train, found.f_L)
+        rows = [squares(resid), squares(above), nothing, nothing]
         if trial.test is not None:
-            rows[2] = loss(trial.test, _terms(trial.test, V))
+            rows[2] = squares(_resid(trial.test, lanes, _terms(trial.test, V)))
         if trial.unlabelled is not None:
             rows[3] = squares(_above(trial.unlabelled, _terms(trial.unlabelled, V).f_L))
         return jnp.stack(rows)

@@ -229,8 +229,8 @@ def _trials(net, params, train, test, unlabelled, rank, keys) -> Trials:
                 None if rows is None else _points(net, own, rows, None, rank),
             )
             parts.append(jax.tree.map(lambda leaf: leaf.astype(dtype), sets))
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
-    return Trials(*stacked, keys)
+        fits, tests, others = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+    return Trials(fits, tests, others, keys)
 
 
 def _points(net, params: TwoLayerParams, x, y, rank: int | None) -> Points:
