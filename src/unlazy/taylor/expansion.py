@@ -26,6 +26,10 @@ Apply = Callable[[Any, Any], Array]
 class HasTaylorSeries(Protocol):
     """A network that has its Taylor series in closed form."""
 
+    def __call__(self, params: Any, x: Any, /) -> Array:
+        """The outputs at `x`."""
+        ...
+
     def taylor_series(
         self, params: Any, delta: Any, x: Any, order: int
     ) -> tuple[Series, dict[str, Array]]:
@@ -249,9 +253,8 @@ def _series(
     params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, side: int
 ) -> tuple[Series, dict[str, Array]]:
     """The series, and by the name of an operation whether equal values moved apart there."""
-    closed_form = f.taylor_series if isinstance(f, HasTaylorSeries) else None
-    if closed_form is not None and side == 0:
-        return closed_form(params, delta, x, order)
+    if isinstance(f, HasTaylorSeries) and side == 0:
+        return f.taylor_series(params, delta, x, order)
     leaves, structure = jax.tree.flatten(params, is_leaf=lambda leaf: leaf is None)
     moves = jax.tree.leaves(delta, is_leaf=lambda leaf: leaf is None)
     moving = [k for k, move in enumerate(moves) if move is not None]
