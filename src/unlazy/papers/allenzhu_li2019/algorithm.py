@@ -24,7 +24,7 @@ Order = Literal["random", "sequential"]
 
 
 class ResNetRun(eqx.Module):
-    """What `resnet_sgd` returns."""
+    """A trained residual learner, with its risk along the way."""
 
     params: ResNet3Params  # after the last step
     increment: ResNet3Gradient  # what training added to the initialisation
@@ -55,7 +55,7 @@ class _Data(NamedTuple):
     key: PRNGKeyArray
 
 
-class _Now(NamedTuple):
+class _Now(NamedTuple):  # what the records are functions of
     params: ResNet3Params
     increment: ResNet3Gradient
     data: _Data

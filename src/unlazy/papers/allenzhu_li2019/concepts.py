@@ -38,16 +38,11 @@ class BiasedConcept(eqx.Module):
 
     with unit $w_1, w_2$, $|a_{r,i}| \le 1$, and functions of a constant and odd terms only, those
     that `papers.allenzhu_li_liang2019.indicator_function` can make of indicators without a random
-    bias. A term that an output does not have has factor 0 there.
+    bias. A term that an output does not have has factor 0 there. The $\phi_i$ are given by names,
+    activations, coefficients or `PowerSeries`, the directions as rows.
 
     Source: RN-11, arXiv:1905.10337 Appendix A; there the functions depend on r as well, which here
     are further terms.
-
-    Args:
-        a: factors, (k, p).
-        functions: $\phi_i$, one per term: names, activations, coefficients or `PowerSeries`.
-        w1: $w_1$, (p, d + 1), one direction per row.
-        w2: $w_2$.
 
     Raises:
         ValueError: shapes do not fit, a row is not of unit norm, a factor is above 1, or a function
@@ -93,14 +88,10 @@ class BiasedConcept(eqx.Module):
 
         There $\|x_a\| = \sqrt2$. The constant and odd terms of $\phi_i$ go into a term with
         $w_2 = e_{d+1}$, the even ones, divided by their argument, into one with $w_2 = (w_i, 0)$.
-        So p doubles at most, and complexities do not grow.
+        So p doubles at most, and complexities do not grow. Infinite series are cut where 1e-12 is
+        left.
 
         Source: RN-10 and RN-12, arXiv:1905.10337 Lemma A.2.
-
-        Args:
-            a: factors, (k, p).
-            functions: $\phi_i$, of any terms; infinite series are cut where 1e-12 is left.
-            w: unit directions, one per row.
 
         Raises:
             ValueError: `a`, `functions` and `w` are not as many, or all functions are zero.

@@ -182,15 +182,9 @@ def resnet_sample_sizes(
 
     $N_{\mathrm{res}}$ samples reach a risk of order $\alpha^4 2^{O(k)}$; with $N_{\mathrm{ker}}$, a
     kernel method leaves $\alpha^2/16$ in 99% of the targets. With $\alpha = d^{-0.1}$ these are
-    $d^{1.8}$ and $d^k$.
+    $d^{1.8}$ and $d^k$. S is taken from $d_1$ of the d inputs: `free`, by default all.
 
     Source: RN-29, arXiv:1905.10337 Corollary 7.1 and Theorem 2. The first is an order only.
-
-    Args:
-        d: inputs.
-        k: outputs, and the degree of the parity.
-        alpha: its size.
-        free: $d_1$, how many of the inputs S may be taken from; None for all.
 
     Raises:
         ValueError: `k` exceeds the number of inputs, or `alpha` is not positive.

@@ -24,6 +24,8 @@ from unlazy.papers.shared import PowerSeries
 from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares
 
+Indicators = dict[PowerSeries, IndicatorFunction]  # the h of every function
+
 _ENTRIES = 2**24  # of the hidden layers held at a time
 
 
@@ -90,6 +92,7 @@ def resnet_weights(
             `params0`, or its A has another variance than 1/m.
 
     Example:
+        >>> import jax
         >>> import unlazy as ul
         >>> net = ul.nets.ResNet3(4, 4096, 2)
         >>> concept = ul.papers.allenzhu_li2019.parity_concept((0, 1), inputs=4, alpha=0.1)
@@ -106,19 +109,15 @@ def resnet_weights(
     m = start.W.shape[0]
     known = {
         phi: indicator_function(phi, method="centered", truncation=truncation)
-        for phi in {*concept.base.functions, *concept.composite.functions}
+        for phi in set(concept.base.functions + concept.composite.functions)
     }
     dW = _movement(start.W / float(sigma_w), start.A, concept.base, known)
     spread = float(sigma_v) / math.sqrt(m)
     dV = concept.alpha * _movement(start.V / spread, start.A, concept.composite, known)
     with float64():
-        dparams = ResNet3Params(
-            W=jnp.asarray(dW[:, :-1]),
-            b1=jnp.asarray(dW[:, -1]),
-            V=jnp.asarray(dV[:, :-1]),
-            b2=jnp.asarray(dV[:, -1]),
-            A=jnp.zeros(start.A.shape),
-        )
+        W, V = (jnp.asarray(moved[:, :-1]) for moved in (dW, dV))
+        b1, b2 = (jnp.asarray(moved[:, -1]) for moved in (dW, dV))
+        dparams = ResNet3Params(W=W, b1=b1, V=V, b2=b2, A=jnp.zeros(start.A.shape))
     of_W, of_V = (np.linalg.norm(moved, axis=1) for moved in (dW, dV))
     norms = float(np.linalg.norm(of_W)), float(np.linalg.norm(of_V))
     longest = float(np.max(of_W)), float(np.max(of_V))
@@ -156,38 +155,23 @@ def _checked(params0: ResNet3Params, concept: ResidualConcept) -> _Start:
 
 def _check_scales(start: _Start, sigma_w: float, sigma_v: float) -> None:
     m = start.A.shape[1]
-    for argument, sigma, rows, root in (
-        ("sigma_w", sigma_w, start.W, 1),
-        ("sigma_v", sigma_v, start.V, m),
-    ):
-        for part, of in ((rows[:, :-1], "weights"), (rows[:, -1], "biases")):
-            check_given_scale(
-                squares(part),
-                sigma,
-                argument,
-                of=f"the {of} of `params0` that it stands for",
-                advice=f"Pass the {argument} of the network, which must have init='theory'.",
-                root=root,
-            )
-    check_start_scale(
-        squares(start.A),
-        m**-0.5,
-        "params0.A",
-        formula="1/sqrt(m)",
-        advice="Pass a start of nets.ResNet3 with init='theory'.",
-    )
+    given = (("sigma_w", sigma_w, start.W, 1), ("sigma_v", sigma_v, start.V, m))
+    for argument, sigma, rows, root in given:
+        advice = f"Pass the {argument} of the network, which must have init='theory'."
+        for part, name in ((rows[:, :-1], "weights"), (rows[:, -1], "biases")):
+            of = f"the {name} of `params0` that it stands for"
+            check_given_scale(squares(part), sigma, argument, of=of, advice=advice, root=root)
+    advice = "Pass a start of nets.ResNet3 with init='theory'."
+    check_start_scale(squares(start.A), m**-0.5, "params0.A", formula="1/sqrt(m)", advice=advice)
 
 
-def _bias(concept: BiasedConcept, known: dict[PowerSeries, IndicatorFunction]) -> float:
+def _bias(concept: BiasedConcept, known: Indicators) -> float:
     hs = [known[phi] for phi in set(concept.functions)]
     return max((indicator_bias(h) for h in hs if np.isfinite(h.limits[1:]).any()), default=0.0)
 
 
 def _movement(
-    rows: Float64[np.ndarray, "m d1"],
-    A: Float64[np.ndarray, "k m"],
-    concept: BiasedConcept,
-    known: dict[PowerSeries, IndicatorFunction],
+    rows: np.ndarray, A: np.ndarray, concept: BiasedConcept, known: Indicators
 ) -> Float64[np.ndarray, "m d1"]:
     """The sum of the formula, for rows of standard Gaussians."""
     H = np.empty((len(rows), len(concept.functions)))

@@ -25,15 +25,11 @@ def parity_concept(
     \sum_{s \in \{0,1\}^k} (-1)^{|s|} \Big( \sum_i \frac{(-1)^{s_i} z_i}{\sqrt k} \Big)^k
     = \frac{k^{k/2}}{\sqrt k} \prod_i z_i$$
 
-    On $x \in \{\pm 1/\sqrt d\}^d$ it is `data.target("hard-parities", ...)` divided by $\sqrt k$,
-    so that $\|F(x)\| = 1$, with $p_F = 1$ and $p_G = 2^k$.
+    for k distinct `coordinates` $i_r$. On $x \in \{\pm 1/\sqrt d\}^d$ it is
+    `data.target("hard-parities", ...)` divided by $\sqrt k$, so that $\|F(x)\| = 1$, with $p_F = 1$
+    and $p_G = 2^k$.
 
     Source: RN-15 and RN-16, arXiv:1905.10337 Corollary 7.1.
-
-    Args:
-        coordinates: S, k distinct ones.
-        inputs: d.
-        alpha: the size of the parity.
 
     Example:
         >>> concept = parity_concept((0, 2), inputs=4)
@@ -48,7 +44,7 @@ def parity_concept(
         )
     slope = math.sqrt(2 * inputs / k)
     base = BiasedConcept.ridge(np.eye(k), [[0.0, slope]] * k, np.eye(inputs)[chosen])
-    outer = _as_ridges(range(k), k, k ** (k / 2) / math.sqrt(k), terms=2**k)
+    outer = _as_ridges(range(k), k, k ** (k / 2) / math.sqrt(k), twice=True)
     a = np.tile(outer.a, (k, 1))
     composite = BiasedConcept.ridge(a, [outer.power] * 2**k, outer.w)
     return ResidualConcept(base, composite, alpha)
@@ -66,14 +62,11 @@ def parities_concept(parities: ComposedParities, *, inputs: int | None = None) -
     $$\prod_{j \le g} z_j = \frac{1}{g!\, 2^{g-1}} \sum_{s \in \{0,1\}^g,\, s_g = 0}
     (-1)^{|s|} \Big( \sum_j (-1)^{s_j} z_j \Big)^g$$
 
-    so that $p_F = 2^{|S_r|-1}$ for the largest group and $p_G = 2^{|Q|-1}$: half of the
-    paper's, who counts each power twice.
+    so that $p_F = 2^{|S_r|-1}$ for the largest group and $p_G = 2^{|Q|-1}$: half of those of the
+    paper, which counts each power twice. The number d of `inputs` is by default as many as the
+    groups need.
 
     Source: RN-10 to RN-16, arXiv:1905.10337 Corollary 7.1.
-
-    Args:
-        parities: the target.
-        inputs: d; None for as many as the groups need.
 
     Raises:
         ValueError: `inputs` is too small for the groups, or `beta` is 0.
@@ -105,11 +98,11 @@ class _Ridges(NamedTuple):
 
 
 def _as_ridges(
-    coordinates: Sequence[int], inputs: int, size: float, *, terms: int | None = None
+    coordinates: Sequence[int], inputs: int, size: float, *, twice: bool = False
 ) -> _Ridges:
-    """`size` times the product of the coordinates of a unit vector, in 2^(g-1) or 2^g `terms`."""
+    """`size` times the product of the coordinates of a unit vector, each power once or `twice`."""
     g = len(coordinates)
-    terms = terms or 2 ** (g - 1)  # then the last sign is always positive
+    terms = 2**g if twice else 2 ** (g - 1)  # the latter with a last sign that is always positive
     signs = np.where(np.arange(terms)[:, None] >> np.arange(g)[None, :] & 1 == 1, -1.0, 1.0)
     total = size * g ** (g / 2) / (math.factorial(g) * terms)
     w = np.zeros((terms, inputs))

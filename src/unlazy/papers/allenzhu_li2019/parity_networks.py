@@ -61,15 +61,15 @@ def parity_network(
     \sqrt d\, x_i, \qquad x \in \{\pm 1/\sqrt d\}^d, \qquad \|W\|_F = \frac{\sqrt{p d}}{c_p}$$
 
     with $c_p = |\mathbb E_s\, \chi(s) \sigma(\sum_i s_i)|$, which is 1/2, 1/4, 3/16, 5/32 for p =
-    2, 4, 6, 8, and $\rho = \sqrt d/(2^{p/2} c_p)$. A network of q times the width has every row q
-    times, divided by $\sqrt q$, and the same norm.
+    2, 4, 6, 8, and $\rho = \sqrt d/(2^{p/2} c_p)$. Without biases ReLUs make no odd parity but that
+    of degree 1.
 
     Source: RN-73, arXiv:1905.10337 section 8.2.
 
     Args:
         inputs: d.
-        degree: p, even, or 1; without biases ReLUs cannot make other odd parities.
-        copies: q, for $q 2^p$ neurons.
+        degree: p, even, or 1.
+        copies: q, for $q 2^p$ neurons: every row q times, divided by $\sqrt q$, of the same norm.
         share: multiplies W: with a share $\tau\gamma$ of the norm the error is
             $(1 - \tau\gamma)^2$, the least there is.
 

@@ -9,6 +9,7 @@ from unlazy.certificates import dot_product as dot_product_certificate
 from unlazy.experiments import CellResult, Store, run_experiment
 from unlazy.papers.allenzhu_li2019.figures import samples
 from unlazy.papers.allenzhu_li2019.figures.figure2 import EXPERIMENT
+from unlazy.papers.allenzhu_li2019.figures.figure2.claims import Curves
 from unlazy.papers.allenzhu_li2019.figures.figure2.config import (
     KERNELS,
     TANGENT,
@@ -20,7 +21,6 @@ from unlazy.papers.allenzhu_li2019.figures.figure2.config import (
     grid_of,
     notes,
 )
-from unlazy.papers.allenzhu_li2019.figures.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.figures.figure2.run import run
 from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS, RIDGES, limit_model
 from unlazy.papers.allenzhu_li2019.figures.samples import Task

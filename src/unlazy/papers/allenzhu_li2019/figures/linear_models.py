@@ -46,7 +46,7 @@ def conjugate_model(net: Network, params: Any, inputs: tuple[Any, ...]) -> Linea
     with float64(), on_host():
         wide = in_float64(params)
         rows = np.concatenate([np.asarray(x, np.float64) for x in inputs])
-        features = np.asarray(_last_features(net, wide, rows))
+        features = np.asarray(last_features(net, wide, rows))
     A = np.asarray(wide.A if isinstance(net, ResNet3) else wide.a)
     phi = split_sets(features, inputs)
     # By NumPy, for which nothing is compiled.
@@ -109,6 +109,7 @@ def linear_models(
     ]
 
 
+@eqx.filter_jit
 def last_features(net: Network, params: Any, x: Float[Any, "n d"]) -> Float[Array, "n m"]:
     """The features that the outer output weights multiply."""
     if isinstance(net, ResNet3):
@@ -127,6 +128,3 @@ def parts(method: str) -> tuple[str, str]:
     """
     layers, mode = method.rstrip(")").split("(")
     return layers, mode
-
-
-_last_features = eqx.filter_jit(last_features)

@@ -31,12 +31,7 @@ class CoupledPath(NamedTuple):
 
 
 def coupled_ridge_path(
-    net: Any,
-    params: Any,
-    split: Split,
-    scales: Float[np.ndarray, " r"],
-    *,
-    most: int = 4000,
+    net: Any, params: Any, split: Split, scales: Float[np.ndarray, " r"], *, most: int = 4000
 ) -> CoupledPath:
     r"""Mean squared errors of the linearised network at the minimum for many weight decays.
 
@@ -45,17 +40,11 @@ def coupled_ridge_path(
 
     with J the derivative of all outputs at all samples by all parameters: row $(i, r)$ and column
     $(j, s)$ of $J J^\top$ are $\langle\nabla f_r(x_i), \nabla f_s(x_j)\rangle$. Conjugate gradients
-    serve all ridges with one product per step.
+    serve all ridges with one product per step. `scales` are the ridges $N\omega/2$ in units of the
+    mean eigenvalue of $J J^\top$. Errors are nan where a residual is above 1e-5 after `most` steps.
 
     Source: RN-8 and RN-35, arXiv:1905.10337 section 8; B. Jegerlehner, hep-lat/9612014, for the
     shifted systems.
-
-    Args:
-        net: `net(params, x)`, with outputs of shape (n, c).
-        params: where to linearise; in float64 here.
-        split: the sets, the training set first.
-        scales: the ridges $N\omega/2$, in units of the mean eigenvalue of $J J^\top$.
-        most: steps. Where a residual is above 1e-5 then, the errors are nan.
     """
     with float64():
         wide = in_float64(params)

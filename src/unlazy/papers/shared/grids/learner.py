@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.experiments import Progress
 from unlazy.papers.shared.grids.linear import (
     Coefficients,
     FunctionalSquare,
@@ -73,25 +72,14 @@ class Learner(NamedTuple):
     """The arguments of `fit_grid`; all arrays have a leading axis of replicates."""
 
     loss: Callable[[Any, Any], Array]
-    metric: Callable[[Any, Any], Array]
     params: Any
     data: Any
-    sets: dict[str, Any]
-    trained: str | None
-    precision: str | None
+    options: dict[str, Any]  # further arguments
 
-    def fit(
-        self,
-        rates: Any,
-        decays: Any,
-        *,
-        seeds: Sequence[int],
-        epochs: int,
-        batch_size: int,
-        progress: Progress,
-        key: PRNGKeyArray,
-    ) -> GridResult:
+    def fit(self, rates: Any, decays: Any, *, epochs: int, **training: Any) -> GridResult:
         """Train a grid as the papers do: momentum 0.9, a tenth of the rate in the second half.
+
+        `training` has the seeds, the batch size, the progress and the key.
 
         Source: LG-50, arXiv:1811.04918 section 7, and RN-32, arXiv:1905.10337 section 8.
         """
@@ -101,20 +89,14 @@ class Learner(NamedTuple):
             self.data,
             learning_rates=rates,
             weight_decays=decays,
-            seeds=seeds,
             epochs=epochs,
-            batch_size=batch_size,
             momentum=0.9,
             drops={epochs // 2: 0.1},
-            trained=self.trained,
             params_axes="seed",
             data_axes="seed",
-            evaluate=self.sets,
-            metric=self.metric,
             keep="none",
-            precision=self.precision,
-            progress=progress,
-            key=key,
+            **self.options,
+            **training,
         )
 
 
@@ -133,8 +115,8 @@ def network_learner(
 ) -> Learner:
     """A network with several starts, each trained on its own split."""
     train, validation, test = (stack(list(parts)) for parts in zip(*splits, strict=True))
-    loss, sets = MeanSquare(net), {"validation": validation, "test": test}
-    return Learner(loss, loss, stack(starts), train, sets, trained, None)
+    options = {"evaluate": {"validation": validation, "test": test}, "trained": trained}
+    return Learner(MeanSquare(net), stack(starts), train, options)
 
 
 def kernel_learner(models: list[Linear], splits: list[Split]) -> Learner:
@@ -145,9 +127,10 @@ def kernel_learner(models: list[Linear], splits: list[Split]) -> Learner:
     )
     shape = np.shape(splits[0].train.y)
     start = stack([Coefficients(np.float32(1), np.zeros(shape, np.float32)) for _ in models])
-    sets = {"validation": validation, "test": test}
     # In full precision, which is cheap here: a kernel has entries of size m and small eigenvalues.
-    return Learner(FunctionalSquare(), mean_square, start, train, sets, None, "highest")
+    options = {"metric": mean_square, "precision": "highest"}
+    options |= {"evaluate": {"validation": validation, "test": test}}
+    return Learner(FunctionalSquare(), start, train, options)
 
 
 def stack(trees: list[Any]) -> Any:

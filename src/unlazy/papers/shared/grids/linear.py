@@ -131,19 +131,12 @@ def linear_model(
     $K$ is the kernel of these parameters' gradients, averaged over the outputs. Where the decay
     pulls the parameters to zero, $u$ is the derivative along the parameters themselves and
     $o = f - u$; in the output weights $o$ is zero and the model is the network. Where it pulls the
-    movement to zero, $o = f$ and $u = 0$.
+    movement to zero, $o = f$ and $u = 0$. With `coupled` the model has the kernel of every pair of
+    outputs, too. `sets` are two arrays of inputs at least, the training set first, and `memory` is
+    in bytes, for the temporary arrays of a kernel.
 
     Source: LG-10 to LG-12, arXiv:1811.04918 section 7, with decay of the parameters; RN-8 and
     RN-18, arXiv:1905.10337 section 8, with decay of the movement; the average is ours.
-
-    Args:
-        net: `net(params, x)`.
-        params: where to linearise; rounded to nothing, in float64.
-        part: the parameters of the model.
-        sets: arrays of inputs, two at least, the training set first.
-        decay: what the weight decay pulls to zero.
-        coupled: whether to have the kernel of every pair of outputs, too.
-        memory: bytes for the temporary arrays of a kernel.
     """
     with float64():
         wide = in_float64(params)

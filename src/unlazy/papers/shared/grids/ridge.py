@@ -23,17 +23,10 @@ def ridge_path(
 
     the point to which SGD with weight decay $\omega$ descends, if it has the time. Several outputs
     share the kernel, and their errors are added: for a linear model that couples them, this is
-    another model, with the average of their kernels.
+    another model, with the average of their kernels. `scales` are the ridges $N\omega/2$, in units
+    of the mean eigenvalue of the kernel. The results are $\omega$, and the errors of every set.
 
     Source: LG-51, arXiv:1811.04918 section 7, and RN-35, arXiv:1905.10337 section 8.
-
-    Args:
-        model: the training set first.
-        labels: of every set.
-        scales: the ridges $N\omega/2$, in units of the mean eigenvalue of the kernel.
-
-    Returns:
-        $\omega$, and the errors of every set.
     """
     K = model.K[0]
     ridges = scales * np.trace(K) / len(K)

@@ -8,9 +8,8 @@ from unlazy.experiments import Cell
 
 NAME, VERSION = "allenzhu_li2019/certificates", 1
 ALPHA = 0.3
-KERNELS = (
-    *("gaussian", "arcsin", "conjugate-2", "tangent-2", "tangent-3", "exponential", "cubic"),
-)
+_ANGULAR = ("arcsin", "conjugate-2", "tangent-2", "tangent-3")
+KERNELS = ("gaussian", *_ANGULAR, "exponential", "cubic")
 LITERAL = ("gaussian", "tangent-3", "exponential")  # the kernels of RN-46
 FEATURES, EXTREMAL, ALL = "relu features", "parities", "every dot product"
 
@@ -64,6 +63,10 @@ class Config:
     remark_sizes: tuple[int, ...] = (20, 56, 150)
 
     @property
+    def learners(self) -> tuple[str, ...]:
+        return (*self.kernels, FEATURES, EXTREMAL, ALL)
+
+    @property
     def literal_kernels(self) -> tuple[str, ...]:
         return tuple(name for name in self.kernels if name in LITERAL)
 
@@ -71,7 +74,7 @@ class Config:
 def cells(config: Config) -> list[Cell]:
     listed: list[Sweep | Remark] = []
     for panel in config.panels:
-        listed += map(panel.sweep, (*config.kernels, FEATURES, EXTREMAL, ALL))
+        listed += map(panel.sweep, config.learners)
     for panel in config.literal:
         listed += map(panel.sweep, config.literal_kernels)
     listed += [Remark(name, config.remark_sizes) for name in config.literal_kernels]

@@ -41,19 +41,18 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     axes = fig.subplots(2, len(config.panels), sharex="col", squeeze=False)
     for column, panel in enumerate(config.panels):
         top, bottom = axes[:, column]
-        for learner in (*config.kernels, FEATURES, EXTREMAL, ALL):
+        for learner in config.learners:
             _draw(top, panel, results, learner, "fraction_bad")
             _draw(bottom, panel, results, learner, "min_ratio")
         _counting(top, panel)
         bottom.axhline(1 / 16, color="gray", lw=0.9, ls="--")
-        bottom.annotate("learnt", (panel.sizes[0], 1 / 16), (0, -10), textcoords="offset points")
+        offset: dict[str, Any] = {"textcoords": "offset points"}
+        bottom.annotate("learnt", (panel.sizes[0], 1 / 16), (0, -10), **offset)
         top.set_title(f"d = {panel.d}, k = {panel.k}: {panel.targets} targets")
         bottom.set(xscale="log", yscale="log", xlabel="samples or features n", ylim=(3e-3, 5))
         bottom.set_xticks(panel.sizes, labels=_spaced(panel.sizes))
         bottom.set_xticks([], minor=True)
-        bottom.annotate(
-            "n = targets", (panel.targets, 3), (4, 0), textcoords="offset points", fontsize=7.5
-        )
+        bottom.annotate("n = targets", (panel.targets, 3), (4, 0), **offset, fontsize=7.5)
         for ax in (top, bottom):
             ax.axvline(panel.targets, color="gray", lw=0.9, ls=":")
     axes[0, 0].set_ylabel("share of targets not learnt")
@@ -83,9 +82,8 @@ def _draw(
     # Risks of exactly zero have no place on a logarithmic axis.
     shown = np.maximum(values, 1e-4) if column == "min_ratio" else values
     ax.plot(panel.sizes, shown.mean(axis=0), label=name, **style)
-    ax.fill_between(
-        panel.sizes, shown.min(axis=0), shown.max(axis=0), color=color, alpha=0.12, lw=0
-    )
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    ax.fill_between(panel.sizes, low, high, color=color, alpha=0.12, lw=0)
 
 
 def _counting(ax: "matplotlib.axes.Axes", panel: Panel) -> None:

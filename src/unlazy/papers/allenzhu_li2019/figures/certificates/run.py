@@ -21,6 +21,7 @@ from unlazy.papers.allenzhu_li2019.figures.linear_models import Kernel, on_cube
 from unlazy.special import subsets
 
 Rows = Float64[np.ndarray, "n d"]
+RowOf = Callable[[int], dict[str, float]]  # the row of a table for a sample size
 
 
 def run(config: Sweep | Remark, *, seed: int, progress: Progress) -> CellResult:
@@ -65,7 +66,7 @@ def _signs(draw: np.random.Generator, n: int, d: int) -> Rows:
     return draw.choice([-1.0, 1.0], (n, d))
 
 
-def _sweep(config: Sweep, x: Rows, draw: np.random.Generator) -> Callable[[int], dict[str, float]]:
+def _sweep(config: Sweep, x: Rows, draw: np.random.Generator) -> RowOf:
     d, options = config.d, {"degree": config.k, "alpha": ALPHA}
     features = _features(config, len(x), draw)
     learner = None if features or config.learner == ALL else kernel(config.learner, d)
@@ -108,9 +109,7 @@ def _features(
     return None
 
 
-def _remark(
-    config: Remark, x: Rows, draw: np.random.Generator
-) -> Callable[[int], dict[str, float]]:
+def _remark(config: Remark, x: Rows, draw: np.random.Generator) -> RowOf:
     """Further coordinates take few values, which are corners too, with the given weights."""
     p = np.asarray(config.weights)
     others = _signs(draw, len(p), config.extra)
@@ -123,9 +122,8 @@ def _remark(
         # A product of kernels, averaged: the other coordinates of a point give but a factor.
         is_product = config.learner in ("gaussian", "exponential")
         known = len(np.unique(x[:n], axis=0)) if is_product else None
-        averaged = certificates.kernel(
-            learner, whole[:n], averaged=True, dimension=known, **options
-        )
+        options |= {"averaged": True, "dimension": known}
+        averaged = certificates.kernel(learner, whole[:n], **options)
         return {
             "exact": exact.min_ratio,
             "averaged": averaged.min_ratio,

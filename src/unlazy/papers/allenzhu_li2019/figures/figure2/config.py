@@ -15,29 +15,27 @@ NETWORKS: tuple[str, ...] = ("3resnet", "3layer", "2layer")
 KERNELS = tuple(f"{layers}({mode})" for mode in ("NTK", "last") for layers in NETWORKS)
 TANGENT = tuple(method for method in KERNELS if method.endswith("(NTK)"))  # they couple outputs
 
-_GRIDS = {
+_GRIDS: dict[str, Grid | dict[str, Grid]] = {
     # All of RN-33: 12 rates by 13 decays.
     "full": Grid(between(1e-4, 0.5), (0.0, *between(1e-5, 5e-2)), 1),
     # For two cores.
     "kernel": Grid(between(2e-3, 1e-2), (1e-4, 1e-3), 0),
     "one": Grid((0.05,), (2e-3,), 0),
-}
-# About the optima of 3layer at m = 100 to 1000, which do not move with the width: with every entry
-# from N(0, 1/m) the tangent kernel has a limit.
-_THIN = {
+    # About the optima of 3layer at m = 100 to 1000, which do not move with the width: with every
+    # entry from N(0, 1/m) the tangent kernel has a limit.
     "narrow": {
         "all": Grid(between(0.02, 0.1), between(1e-3, 5e-2), 1),
         "hidden": Grid(between(5e-3, 0.2), between(2e-2, 1e-1), 1),
     },
     "pair": {"all": Grid((0.05,), (1e-2, 2e-2), 0), "hidden": Grid((0.05,), (2e-2, 5e-2), 0)},
-}
-_REDUCED = {
-    "3resnet(all)": Grid(between(0.02, 0.2), between(2e-3, 2e-2), 1),
-    "3layer(all)": Grid(between(0.02, 0.2), between(2e-3, 5e-2), 1),
-    "2layer(all)": Grid(between(0.005, 0.05), between(2e-2, 1e-1), 1),
-    "3resnet(hidden)": Grid(between(0.05, 0.5), between(1e-4, 2e-3), 1),
-    "3layer(hidden)": Grid(between(0.05, 0.5), between(1e-3, 1e-2), 1),
-    "2layer(hidden)": Grid(between(0.02, 0.2), between(5e-4, 5e-3), 1),
+    "reduced": {
+        "3resnet(all)": Grid(between(0.02, 0.2), between(2e-3, 2e-2), 1),
+        "3layer(all)": Grid(between(0.02, 0.2), between(2e-3, 5e-2), 1),
+        "2layer(all)": Grid(between(0.005, 0.05), between(2e-2, 1e-1), 1),
+        "3resnet(hidden)": Grid(between(0.05, 0.5), between(1e-4, 2e-3), 1),
+        "3layer(hidden)": Grid(between(0.05, 0.5), between(1e-3, 1e-2), 1),
+        "2layer(hidden)": Grid(between(0.02, 0.2), between(5e-4, 5e-3), 1),
+    },
 }
 
 
@@ -49,11 +47,10 @@ def grid_of(kind: str, method: str) -> Grid:
 
     Source: RN-33 to RN-35 and, for the reduced ones, RN-64 and RN-65, arXiv:1905.10337 section 8.
     """
-    if kind == "reduced":
-        return _REDUCED[method]
-    if kind in _THIN:
-        return _THIN[kind][parts(method)[1]]
-    return _GRIDS[kind]
+    found = _GRIDS[kind]
+    if isinstance(found, Grid):
+        return found
+    return found[method if kind == "reduced" else parts(method)[1]]
 
 
 @dataclass(frozen=True)

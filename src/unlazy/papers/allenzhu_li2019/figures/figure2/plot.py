@@ -7,8 +7,8 @@ import numpy as np
 
 from unlazy.core.drawing import COLORS, spanning
 from unlazy.experiments import Results
+from unlazy.papers.allenzhu_li2019.figures.figure2.claims import Curves
 from unlazy.papers.allenzhu_li2019.figures.figure2.config import KERNELS, NETWORKS, TANGENT, Config
-from unlazy.papers.allenzhu_li2019.figures.figure2.curves import Curves
 from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS, parts
 from unlazy.papers.shared.grids.ticks import round_ticks
 

@@ -18,13 +18,10 @@ from unlazy.papers.allenzhu_li2019.figures.samples import Task
 from unlazy.papers.shared.grids.lattice import between
 
 _BETAS = tuple(round(0.1 * i, 1) for i in range(11))
-
-
-def _smoke() -> Config:
-    task = Task(60, 12, n_validation=40, n_test=200)
-    betas, grid = (0.0, 0.3, 1.0), grid_of("one", "3resnet(all)")
-    sweep = Sweep("3resnet(all)", task, 16, betas, grid, epochs=10, seeds=2)
-    return Config((sweep,), 2, margin=1.0, orders=False)
+_SMALL = Task(60, 12, n_validation=40, n_test=200)
+_ONE = grid_of("one", "3resnet(all)")
+_FEW = Sweep("3resnet(all)", _SMALL, 16, (0.0, 0.3, 1.0), _ONE, epochs=10, seeds=2)
+_SMOKE = Config((_FEW,), 2, margin=1.0, orders=False)
 
 
 def _quick() -> Config:
@@ -57,7 +54,7 @@ EXPERIMENT = Experiment(
     title="The composite is learnt where the base signal is at least as large",
     version=VERSION,
     presets={
-        "smoke": Preset(_smoke(), about="d = 12, m = 16, N = 60, one lane", takes="seconds"),
+        "smoke": Preset(_SMOKE, about="d = 12, m = 16, N = 60, one lane", takes="seconds"),
         "quick": Preset(
             _quick(),
             about="d = 16, m = 50, N = 400, 8 values of beta, 200 epochs, 15 lanes, 3 seeds",

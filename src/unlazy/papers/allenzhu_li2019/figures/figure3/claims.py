@@ -51,53 +51,26 @@ def _sweep(config: Config, curves: Curves) -> Iterator[Claim]:
     note = "means by beta: " + ", ".join(
         f"{beta:g}: {mean:.3g}" for beta, mean in zip(betas, errors.mean(axis=1), strict=True)
     )
-    name = f"RN-66/{sweep.method}"
-    yield Claim(
-        f"{name}-above",
-        f"{sweep.method} learns the composite where beta >= alpha: largest error over k alpha^2",
-        float(np.max(errors[above])),
-        "<",
-        config.margin,
-        note=note,
-    )
-    yield Claim(
-        f"{name}-clearly-above",
-        f"{sweep.method} learns it where beta > 1.2 alpha: largest error over k alpha^2",
-        float(np.max(errors[betas > 1.2 * alpha])),
-        "<",
-        config.margin,
-    )
-    yield Claim(
-        f"{name}-below",
-        f"{sweep.method} does not where beta < alpha: smallest error over k alpha^2",
-        float(np.min(errors[below])),
-        ">",
-        0.9,
-        note="by its best lane; predicting zero would be at 1 + (beta/alpha)^2",
-    )
-    means = errors.mean(axis=1)
-    yield Claim(
-        f"{name}-jump",
-        "The error jumps at beta = alpha: that of the last beta below over that at alpha",
-        float(means[below][-1] / means[above][0]),
-        ">",
-        3.0,
-        note=f"between beta = {betas[below][-1]:g} and {betas[above][0]:g}",
-    )
-    place = int(np.argmax(means[:-1] / means[1:]))
-    yield Claim(
-        f"{name}-place",
-        "The largest drop from one beta to the next is near alpha: its middle, over alpha",
-        float((betas[place] + betas[place + 1]) / (2 * alpha)),
-        "in",
-        (2 / 3, 4 / 3),
-        note=f"by a factor of {means[place] / means[place + 1]:.3g} between beta = "
-        f"{betas[place]:g} and {betas[place + 1]:g}",
-    )
-    yield Claim(
-        f"{name}-kernel",
-        "The kernel of infinite width learns it for no beta: smallest error over k alpha^2",
-        float(np.min(curves.kernel())),
-        ">",
-        0.9,
-    )
+    name, means = f"RN-66/{sweep.method}", errors.mean(axis=1)
+    said = f"{sweep.method} learns the composite where beta >= alpha: largest error over k alpha^2"
+    worst = float(np.max(errors[above]))
+    yield Claim(f"{name}-above", said, worst, "<", config.margin, note=note)
+    said = f"{sweep.method} learns it where beta > 1.2 alpha: largest error over k alpha^2"
+    worst = float(np.max(errors[betas > 1.2 * alpha]))
+    yield Claim(f"{name}-clearly-above", said, worst, "<", config.margin)
+    said = f"{sweep.method} does not where beta < alpha: smallest error over k alpha^2"
+    note = "by its best lane; predicting zero would be at 1 + (beta/alpha)^2"
+    yield Claim(f"{name}-below", said, float(np.min(errors[below])), ">", 0.9, note=note)
+    said = "The error jumps at beta = alpha: that of the last beta below over that at alpha"
+    note = f"between beta = {betas[below][-1]:g} and {betas[above][0]:g}"
+    jump = float(means[below][-1] / means[above][0])
+    yield Claim(f"{name}-jump", said, jump, ">", 3.0, note=note)
+    drops = means[:-1] / means[1:]
+    place = int(np.argmax(drops))
+    said = "The largest drop from one beta to the next is near alpha: its middle, over alpha"
+    low, high = betas[place], betas[place + 1]
+    note = f"by a factor of {drops[place]:.3g} between beta = {low:g} and {high:g}"
+    middle = float((low + high) / (2 * alpha))
+    yield Claim(f"{name}-place", said, middle, "in", (2 / 3, 4 / 3), note=note)
+    said = "The kernel of infinite width learns it for no beta: smallest error over k alpha^2"
+    yield Claim(f"{name}-kernel", said, float(np.min(curves.kernel())), ">", 0.9)

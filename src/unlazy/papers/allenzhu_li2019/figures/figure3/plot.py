@@ -31,9 +31,9 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     alpha = config.sweeps[0].task.alpha
     ax.axhline(1, color="black", ls="--", lw=1.1, label=r"predicting $\beta F$")
     ax.axvline(alpha, color="gray", ls=(0, (1, 3)), lw=1)
-    place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (4, 2)}
+    beside: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (4, 2)}
     said = r"$\beta = \alpha$"
-    ax.annotate(said, (alpha, 0.02), **place, textcoords="offset points", color="gray")
+    ax.annotate(said, (alpha, 0.02), **beside, textcoords="offset points", color="gray")
     ax.set(xlabel=r"size $\beta$ of the base signal", yscale="log")
     ax.set_ylabel(r"test error $/\ k\alpha^2$")
     ax.set_xlim(-0.02, 0.02 + max(config.sweeps[0].betas))

@@ -61,79 +61,47 @@ def claims(config: Config, results: Results) -> list[Claim]:
 
 
 def _trained(config: Config, runs: Runs) -> Iterator[Claim]:
-    table, degree = runs.all, config.built.degree
-    one, count = config.trainings[0], len(runs.all["test"])
-    yield Claim(
-        "RN-67/test",
-        "No run of SGD learns the parity: smallest test error",
-        least(table["test"]),
-        ">=",
-        config.least_test,
-        note=f"{count} runs, d = {one.inputs}, N = {one.n}; predicting zero has error 1",
-    )
+    table, degree, one = runs.all, config.built.degree, config.trainings[0]
+    test, bound = least(table["test"]), config.least_test
+    note = f"{len(table['test'])} runs, d = {one.inputs}, N = {one.n}; predicting zero has error 1"
+    said = "No run of SGD learns the parity: smallest test error"
+    yield Claim("RN-67/test", said, test, ">=", bound, note=note)
     if (one.inputs, one.n, one.epochs) == _RECORDED_AT:
-        yield Claim(
-            "RN-67/recorded",
-            "No run tests better than on record, from one seed and batches with replacement: "
-            "smallest test error",
-            least(table["test"]),
-            ">=",
-            1.03,
-        )
+        said = "No run tests better than on record, from one seed and batches with replacement: "
+        said += "smallest test error"
+        yield Claim("RN-67/recorded", said, test, ">=", 1.03)
     frontier = frontier_error(table["norm"], degree)
     for name, column, why in (
         ("RN-73/frontier", "test", "a theorem for the mean over the cube"),
         ("RN-67/frontier", "train", "no theorem, since few samples can be fitted otherwise"),
     ):
-        yield Claim(
-            name,
-            f"Every run is above the frontier (1 - tau gamma)^2 of its norm, in {column} error: "
-            "smallest difference",
-            least(table[column] - frontier),
-            ">=",
-            0.0,
-            note=why,
-        )
+        said = f"Every run is above the frontier (1 - tau gamma)^2 of its norm, in {column} error: "
+        said += "smallest difference"
+        yield Claim(name, said, least(table[column] - frontier), ">=", 0.0, note=why)
     fitted = (table["train"] < _FITTED) & (table["train"] > _EXACT)
     if not fitted.any():
         return  # no norm to compare
-    needed = frontier_norm(table["train"][fitted], degree)
-    yield Claim(
-        "RN-67/norm",
-        f"SGD does not find small norms: least norm over the smallest for the same error, of runs "
-        f"with training error below {_FITTED:g}",
-        least(table["norm"][fitted] / needed),
-        ">",
-        1.5,
-        note=f"{np.sum(fitted)} runs",
-    )
+    ratio = least(table["norm"][fitted] / frontier_norm(table["train"][fitted], degree))
+    said = "SGD does not find small norms: least norm over the smallest for the same error, of "
+    said += f"runs with training error below {_FITTED:g}"
+    yield Claim("RN-67/norm", said, ratio, ">", 1.5, note=f"{np.sum(fitted)} runs")
 
 
 def _built(config: Config, runs: Runs) -> Iterator[Claim]:
     built, degree = runs.built, config.built.degree
     points = zip(built["norm"], built["test"], strict=True)
-    yield Claim(
-        "RN-74/frontier",
-        "The networks built by hand are above the frontier: smallest difference of errors",
-        least(built["test"] - frontier_error(built["norm"], degree)),
-        ">=",
-        -_EXACT,
-        note="(norm, error) " + ", ".join(f"({n:.3g}, {e:.2g})" for n, e in points),
-    )
+    note = "(norm, error) " + ", ".join(f"({n:.3g}, {e:.2g})" for n, e in points)
+    said = "The networks built by hand are above the frontier: smallest difference of errors"
+    above = least(built["test"] - frontier_error(built["norm"], degree))
+    yield Claim("RN-74/frontier", said, above, ">=", -_EXACT, note=note)
     if built["test"].min() > min(QUOTED):
         return
     errors, quoted = np.array(list(QUOTED)), np.array(list(QUOTED.values()))
-    ours = norm_at(built, errors)
-    yield Claim(
-        "RN-74/quoted",
-        "They need the norms that the paper quotes, at its errors: largest deviation",
-        float(np.max(np.abs(ours / quoted - 1))),
-        "<=",
-        0.1,
-        note=f"paper {', '.join(map(str, QUOTED.values()))}; "
-        f"ours {', '.join(f'{value:.3g}' for value in ours)}; "
-        f"least {', '.join(f'{value:.3g}' for value in frontier_norm(errors, degree))}",
-    )
+    ours, best = norm_at(built, errors), frontier_norm(errors, degree)
+    note = f"paper {_shown(quoted)}; ours {_shown(ours)}; least {_shown(best)}"
+    said = "They need the norms that the paper quotes, at its errors: largest deviation"
+    deviation = float(np.max(np.abs(ours / quoted - 1)))
+    yield Claim("RN-74/quoted", said, deviation, "<=", 0.1, note=note)
 
 
 def norm_at(
@@ -142,3 +110,7 @@ def norm_at(
     """The norm at an error, interpolated linearly between the points built by hand."""
     order = np.argsort(built["test"])
     return np.interp(errors, built["test"][order], built["norm"][order])
+
+
+def _shown(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)

@@ -42,7 +42,7 @@ def _train(config: Training, progress: Progress, *, key: PRNGKeyArray) -> GridRe
     )
     grid = {"learning_rates": config.rates, "weight_decays": config.decays}
     batches = {"epochs": config.epochs, "batch_size": config.batch_size, "key": key_order}
-    return _fit(config.width, train, test, progress, key_W, **grid, **batches)
+    return _fit(config.width, train, test, key_W, progress=progress, **grid, **batches)
 
 
 def _build(config: HandBuilt, progress: Progress, *, key: PRNGKeyArray) -> GridResult:
@@ -53,18 +53,11 @@ def _build(config: HandBuilt, progress: Progress, *, key: PRNGKeyArray) -> GridR
     d = config.degree
     cube = _labelled(jnp.asarray(data.corners(d, scale=d**-0.5), jnp.float32), d)
     grid = {"learning_rates": [config.rate], "weight_decays": config.decays}
-    return _fit(config.width, cube, cube, progress, key, **grid, epochs=config.steps)
+    return _fit(config.width, cube, cube, key, progress=progress, **grid, epochs=config.steps)
 
 
 def _fit(
-    width: int,
-    train: Samples,
-    test: Samples,
-    progress: Progress,
-    key_W: PRNGKeyArray,
-    *,
-    epochs: int,
-    **options: Any,
+    width: int, train: Samples, test: Samples, key_W: PRNGKeyArray, *, epochs: int, **options: Any
 ) -> GridResult:
     """Train the hidden weights on a grid, with a tenth of the rate in the second half."""
     d = train.x.shape[1]
@@ -77,7 +70,6 @@ def _fit(
         trained="hidden",
         evaluate={"test": test},
         keep="all",
-        progress=progress,
         **options,
     )
 
