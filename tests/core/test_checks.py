@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy import data, kernels
-from unlazy.activations import base
+from unlazy import activations, data, kernels
 from unlazy.core import checks
 from unlazy.core.errors import UnknownNameError
 from unlazy.data import polynomials
@@ -184,7 +183,7 @@ def test_what_chooses_no_rows_is_refused(rows):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda value: base.polynomial(value),
+        lambda value: activations.polynomial(value),
         lambda value: polynomials.RidgePowers(value, np.eye(2), [1, 1]),
         lambda value: polynomials.RidgePowers([1.0, 1.0], np.array([value] * 2), [1, 1]),
         lambda value: polynomials.Monomials(value, [[0], [1]]),
