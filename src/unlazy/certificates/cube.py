@@ -177,7 +177,7 @@ def _law(others: Any, weights: Any, averaged: bool) -> _Law:
     p = np.full(len(values), 1.0) if weights is None else np.asarray(weights, np.float64)
     if p.shape != (len(values),) or not np.all(p >= 0) or not 0 < np.sum(p) < np.inf:
         raise ValueError(
-            f"`weights` must be {len(values)} probabilities, one a row of others, got {weights}."
+            f"`weights` must be {len(values)} probabilities, one per row of others, got {weights}."
         )
     return _Law(values, p / np.sum(p), averaged)
 

@@ -118,7 +118,7 @@ def _indices(row: Any) -> list[int]:
         return sorted(operator.index(j) for j in row)
     except TypeError:
         raise ValueError(
-            "`sets` must hold sets of whole numbers, one a row, such as sets=[(0, 1, 2)], "
+            "`sets` must hold sets of whole numbers, one per row, such as sets=[(0, 1, 2)], "
             f"got the row {row!r}."
         ) from None
 

@@ -72,9 +72,7 @@ def extreme_eigen(matvec: Matvec, start: Float[Array, " n"], *, steps: int = 100
         k, alpha, beta = int(basis.size), np.asarray(basis.alpha), np.asarray(basis.beta)
         if not (np.isfinite(alpha[:k]).all() and np.isfinite(beta[:k]).all()):
             raise ValueError("`matvec` must give finite products, got nan or inf.")
-        # Its type depends on the options in a way that the stubs do not follow.
-        decomposition: Any = scipy.linalg.eigh_tridiagonal(alpha[:k], beta[: k - 1])
-        _, U = decomposition
+        U: Any = scipy.linalg.eigh_tridiagonal(alpha[:k], beta[: k - 1])[1]
         padded = np.zeros((2, len(basis.Q)))
         padded[:, :k] = U[:, [0, -1]].T
         values, vectors, errors = _check(matvec, basis.Q, jnp.asarray(padded))

@@ -44,9 +44,7 @@ def total(terms: Iterable[Array | None]) -> Array | None:
 
 def scaled(factor: int | float, c: Array | None) -> Array | None:
     """A multiple of a coefficient."""
-    if c is None or factor == 1:
-        return c
-    return c * factor
+    return c if c is None or factor == 1 else c * factor
 
 
 def times(a: Array | None, b: Array | None) -> Array | None:

@@ -30,8 +30,7 @@ def matched(params: PyTree, delta: PyTree, name: str = "delta") -> tuple[PyTree,
             raise ValueError(
                 f"`{name}` must be None at {_word(path)}, where `params` is, got {_kind(move)}."
             )
-        value = _as_array(leaf) if _is_float(leaf) else leaf
-        values.append(value)
+        values.append(_as_array(leaf) if _is_float(leaf) else leaf)
         movements.append(_movement(path, _as_array(leaf), move, name) if _is_float(leaf) else None)
     return structure.unflatten(values), structure.unflatten(movements)
 

@@ -11,7 +11,6 @@ import unlazy as ul
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.bai_lee2020 import (
     coupling_orders,
-    isotropic_second_moment_norm,
     landscape_theory,
     landscape_width,
     quadratic_gap,
@@ -23,6 +22,7 @@ from unlazy.papers.bai_lee2020 import (
     sample_sizes,
     second_moment_norm,
 )
+from unlazy.papers.bai_lee2020.generalization import isotropic_second_moment_norm
 
 
 def problem(n, d, m, seed=0):

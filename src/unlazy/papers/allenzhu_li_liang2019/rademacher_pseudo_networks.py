@@ -236,7 +236,7 @@ def _one_output(a: Float[Array, "*c m"]) -> Float64[np.ndarray, " m"]:
 def _as_signs(signs: Shaped[Array | np.ndarray, " n"], n: int) -> Float64[np.ndarray, " n"]:
     if np.shape(signs) != (n,):
         raise ValueError(
-            f"`signs` must have shape ({n},), one a sample, got signs.shape={np.shape(signs)}."
+            f"`signs` must have shape ({n},), one per sample, got signs.shape={np.shape(signs)}."
         )
     values = np.asarray(as_array(signs, "signs"), np.float64)
     check_finite(values, "signs")

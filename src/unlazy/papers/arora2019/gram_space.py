@@ -42,8 +42,7 @@ class _GramDescent:
         slope = self.net.activation.derivative(1)(state.P)
         scale = data.learning_rate / math.sqrt(self.net.width)
         G = -scale * slope * resid[:, None] * data.start.a[None, :]
-        C = state.C + G
-        count = state.step + 1
+        C, count = state.C + G, state.step + 1
         P = jax.lax.cond(
             count % self.refresh_every == 0,
             lambda: self._preactivations(C, data),

@@ -20,9 +20,6 @@ from unlazy.papers.bai_lee2020.extraction import ExtractionNet as ExtractionNet
 from unlazy.papers.bai_lee2020.extraction import block_extraction as block_extraction
 from unlazy.papers.bai_lee2020.extraction import power_extraction as power_extraction
 from unlazy.papers.bai_lee2020.extraction import sampled_extraction as sampled_extraction
-from unlazy.papers.bai_lee2020.generalization import (
-    isotropic_second_moment_norm as isotropic_second_moment_norm,
-)
 from unlazy.papers.bai_lee2020.generalization import quadratic_gap as quadratic_gap
 from unlazy.papers.bai_lee2020.generalization import second_moment_norm as second_moment_norm
 from unlazy.papers.bai_lee2020.landscape import curvature_bound as curvature_bound

@@ -91,7 +91,7 @@ def rademacher_quadratic_supremum(
     n = start.x.shape[0]
     if np.shape(signs) != (n,):
         raise ValueError(
-            f"`signs` must have shape ({n},), one a sample, got signs.shape={np.shape(signs)}."
+            f"`signs` must have shape ({n},), one per sample, got signs.shape={np.shape(signs)}."
         )
     eps = np.asarray(as_array(signs, "signs"), np.float64)
     check_finite(eps, "signs")

@@ -113,7 +113,7 @@ def check_seed_axis(
     for leaf, axis in zip(leaves, axes, strict=True):
         if axis == 0 and eqx.is_array_like(leaf) and jnp.shape(leaf)[:1] != (seeds,):
             raise ValueError(
-                f"`{name}` must have a leading axis of {seeds} entries, one a seed, where "
+                f"`{name}` must have a leading axis of {seeds} entries, one per seed, where "
                 f'`{of_axes}` says "seed", got shape {jnp.shape(leaf)}.'
             )
 
