@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every loss: of one prediction, of a sample for the population bounds, and of a model on a batch.
 
-Conventions of all rooms. A loss called "squared" is the square. Where there is a half, the name or
-the first line says so ("half-squared", `losses.SquaredError`). So a penalty of strength lambda
-weighs the same in `papers.nichani2022.RegularizedRisk(loss="squared")` and in
-`papers.nichani2022.fit_expansion`. The factor of a penalty is `strength`; several, in the paper's
-order, are `strengths`; a setting that takes some of them by the paper's index has `lam1` and
-`lam3`, or `lam_w` and `lam_v`. A `penalty` is a function.
+A loss called "squared" is the square. Where there is a half, the name or the first line says so
+("half-squared", `losses.SquaredError`).
 """
 
 import math

@@ -8,7 +8,7 @@ replaced by values that a user may pass by mistake. What happens is one of
 - "clear": a ValueError or TypeError, or one of our own kinds, that names the argument in
   backquotes;
 - "other name": an error of our own that does not name the argument;
-- "unclear": everything else, such as an AttributeError, or a TypeError from inside of JAX;
+- "unclear": everything else, such as an AttributeError, or a TypeError from inside JAX;
 - "hang": no answer within the time limit.
 
 Run this file for a report: `python tests/contracts/fuzz.py --rooms labels nets --show 20`.

@@ -2,7 +2,7 @@
 """Files of every format, damaged at random: each is read, or refused in one line that names it.
 
 Where the format has a checksum, what is read is what was written. All runs within a bound on the
-memory, so that a damaged length can not ask for more.
+memory, so that a damaged length cannot ask for more.
 """
 
 import contextlib

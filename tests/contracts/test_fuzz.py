@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong arguments at every public name: what is refused names the argument.
 
-"Unclear" are errors that a user can not act on: other kinds than ValueError and TypeError, messages
-from inside of other libraries, and calls that do not end; see `fuzz.py`. The share is of all calls
+"Unclear" are errors that a user cannot act on: other kinds than ValueError and TypeError, messages
+from inside other libraries, and calls that do not end; see `fuzz.py`. The share is of all calls
 with a wrong argument. Draws are seeded: a verdict changes only when the code does.
 """
 

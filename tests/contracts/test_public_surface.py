@@ -38,7 +38,7 @@ def public_names():
 
 
 def imported_names(path):
-    """The dotted names that a file imports, at the top or inside of functions."""
+    """The dotted names that a file imports, at the top or inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -2,7 +2,7 @@
 """Checks of arguments at the public entries; each raises one clear error that names the argument.
 
 Shapes and Python values are always checked. Array values are checked when they are known, that is
-outside of `jax.jit` and the other transformations, inside of which nothing can be raised.
+outside of `jax.jit` and the other transformations, inside which nothing can be raised.
 """
 
 import contextlib

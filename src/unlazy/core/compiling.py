@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How programs are compiled: by several threads at a time, and without tuning that does not pay.
 
-On a GPU XLA tries out kernels for every product that it compiles, one program at a time, and
-nothing else should run meanwhile: 1 to 2 s for a training, 10 of the 15 s that the programs of an
-empirical kernel took. A training then runs a quarter to a third faster. Without Triton's kernels,
-and with those that the library of products chooses itself, nothing is tried out.
+On a GPU XLA tunes every matrix product while it compiles, one program at a time. Tuning takes 1 to
+2 s for a training, which then runs a quarter to a third faster, and 10 of the 15 s that the
+programs of an empirical kernel took. With Triton's kernels off, and with those that the library of
+products chooses itself, XLA tunes nothing.
 """
 
 import functools
@@ -39,7 +39,7 @@ def compiled(program: jax.stages.Lowered, *, tuned: bool) -> Any:
 def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
     """`eqx.filter_jit` for a function that runs a few times: on a GPU it compiles without tuning.
 
-    Inside of another program, it is compiled as a part of that program.
+    Inside another program, it is compiled as a part of that program.
     """
     within = eqx.filter_jit(function)
 
@@ -59,7 +59,7 @@ def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
 
 def _is_within(*arguments: Any) -> bool:
     """Whether a transformation is under way: JAX takes options only for outermost programs."""
-    made = jnp.zeros(())  # traced inside of any program, whatever its arguments
+    made = jnp.zeros(())  # traced inside any program, whatever its arguments
     return not all(is_known(leaf) for leaf in (made, *jax.tree.leaves(arguments)))
 
 

@@ -9,7 +9,7 @@ import jax
 
 @contextlib.contextmanager
 def float64(on: bool = True) -> Iterator[None]:
-    """Compute in float64 inside of the scope, or in float32 if not `on`.
+    """Compute in float64 inside the scope, or in float32 if not `on`.
 
     A float64 array that leaves the scope keeps its bits, but where x64 is off the next `jax.numpy`
     operation outside rounds it to float32.

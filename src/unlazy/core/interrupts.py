@@ -50,7 +50,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Handle the signals inside of the scope, then restore the handlers; may be nested."""
+        """Handle the signals inside the scope, then restore the handlers; may be nested."""
         undo = self.watch()
         try:
             yield

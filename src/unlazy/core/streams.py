@@ -20,7 +20,7 @@ from unlazy.core.errors import BrokenPipeOutputError, OutputError
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Make `sys.stdout` and `sys.stderr` raise an `OutputError` or nothing inside of the scope.
+    """Make `sys.stdout` and `sys.stderr` raise an `OutputError` or nothing inside the scope.
 
     Streams without a system file, such as a test's or a notebook's, are left as they are.
     """

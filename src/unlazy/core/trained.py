@@ -67,8 +67,8 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
             modules (inside, they are settings); integers, keys and functions are never trained.
         trained: None or "all": everything; a weight that is used twice gets the gradient of both
             uses. For the learners of `unlazy.nets` "hidden": all but the last layer, biases
-            included (AR, RN); "weights": the hidden weights without their biases (LG), the same as
-            "hidden" for a learner without any; "last": the output weights. For any `params`:
+            included; "weights": the hidden weights without their biases, which is the same for a
+            learner without biases; "last": the output weights. For any `params`:
             booleans in their structure or a prefix of it, or a function of a leaf's path, such as
             `lambda path: path.endswith("/weight")`.
 

@@ -100,12 +100,12 @@ def certify(
     otherwise, when Lanczos has converged to within the tolerance (this is evidence) or the spectrum
     is dense (this is proof, up to rounding); else "undecided": allow more `steps`.
 
-    The Hessian tells the curvature of a loss whose gradient is continuous. A ReLU network's jumps,
-    and its curvature sits in the jumps: `z/2 - mean(relu(z + rho))` is linear between the kinks and
-    a maximum. So where random lines through the point meet a kink within about the size of the
-    parameters, "second-order stationary" becomes "not twice differentiable", and where a kink goes
-    through the point itself every verdict does. `max(z, 0)**3`, and smooth functions that are
-    written with `jnp.where`, have no kink.
+    The Hessian gives the curvature of a loss whose gradient is continuous. The gradient of a ReLU
+    network jumps, and the curvature sits in the jumps: `z/2 - mean(relu(z + rho))` is linear
+    between the kinks and a maximum. So where random lines through the point meet a kink within
+    about the size of the parameters, "second-order stationary" becomes "not twice differentiable",
+    and if a kink passes through the point itself, this is the verdict in any case.
+    `max(z, 0)**3`, and smooth functions that are written with `jnp.where`, have no kink.
 
     With `smoothing` the certificate is about the loss averaged over Gaussian noise in the trained
     parameters, $E_\rho L(\theta + \sigma\rho)$, which has derivatives of all orders. Loss,

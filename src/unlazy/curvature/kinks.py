@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Kinks of a loss: where its gradient jumps, so that the Hessian does not tell all the curvature.
+r"""Kinks of a loss: where its gradient jumps, so that the Hessian misses curvature.
 
 Along a line the gradient of a smooth loss changes by the integral of the Hessian. A ReLU makes it
 jump on top of that, and the Hessian that JAX computes is that of the piece alone: zero for a
@@ -28,7 +28,7 @@ from jax.extend.core import JaxprEqn
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.core.programs import equations, is_float, programs_in
+from unlazy.core.jaxprs import equations, is_float, programs_in
 from unlazy.curvature.objective import Objective
 from unlazy.taylor.linear_rules import LINEAR, SOLVING
 from unlazy.taylor.smooth_rules import SMOOTH

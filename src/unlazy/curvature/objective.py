@@ -57,7 +57,7 @@ def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> O
     if out.dtype != jnp.float64:
         warnings.warn(
             f"The loss computes in {out.dtype} although its parameters are in float64: curvature "
-            "below its rounding is noise. Remove the cast inside of the loss.",
+            "below its rounding is noise. Remove the cast inside the loss.",
             UnlazyWarning,
             stacklevel=user_level(),
         )

@@ -9,11 +9,11 @@ sits in kinks. With the Hessian $H_0$ at the point taken out, $\nabla^2 L_\sigma
 ^{-1} u \rho^\top$ for $u = (\nabla L(\theta + \sigma\rho) - \nabla L(\theta - \sigma\rho))/2 -
 \sigma H_0 \rho$, it is exact for quadratic losses.
 
-No draw may meet a kink that lies some standard deviations away, however strong it is, and then the
-spread of the draws does not tell of it. An event of the probability $3/n$ escapes $n$ draws once in
-20 times. A jump of the gradient by $J$ across a plane that the pairs cross with that probability,
-$2 \Phi(-k) = 3/n$, adds at most $\Phi(-k) |J|$ to the gradient and $\phi(k) |J|^2 / |\sigma J|$ to
-the curvature. So the errors include these for the jumps that random lines meet.
+It can happen that no draw meets a kink several standard deviations away, however strong the kink
+is. Then the spread of the draws does not show it. An event of the probability $3/n$ escapes $n$
+draws once in 20 times. A jump of the gradient by $J$ across a plane that the pairs cross with that
+probability, $2 \Phi(-k) = 3/n$, adds at most $\Phi(-k) |J|$ to the gradient and $\phi(k) |J|^2 /
+|\sigma J|$ to the curvature. So the errors include these for the jumps that random lines meet.
 """
 
 import math

@@ -114,7 +114,7 @@ def _read_entries(file: io.BufferedIOBase, shape: tuple[int, ...], size: int, pa
 def _read_records(path: Path) -> UInt8[np.ndarray, "n 3073"]:
     """The records of one batch of CIFAR-10, one per row: the label, then the pixels.
 
-    A file cut between two records can not be told from a smaller batch.
+    A file cut between two records cannot be told from a smaller batch.
 
     Source: "Binary version" on https://www.cs.toronto.edu/~kriz/cifar.html.
     """

@@ -62,11 +62,11 @@ def available(name: str) -> bool:
 def where(name: str) -> Path | None:
     """The folder that an image set would be loaded from, or None if it would be downloaded.
 
-    The folder `UNLAZY_DATA` (an environment variable) comes first, then the cache folder, which is
-    the system's, or `UNLAZY_CACHE`. In them MNIST is looked for in `mnist` or `MNIST/raw`,
-    Fashion-MNIST in `fashion-mnist` or `FashionMNIST/raw`, CIFAR-10 in `cifar-10-batches-bin`: its
-    binary version, of which the test batch and one training batch suffice. "digits" is in
-    scikit-learn's own folder.
+    The folder that the environment variable `UNLAZY_DATA` names comes first, then the cache folder:
+    `UNLAZY_CACHE` if it is set, else the system's. In them MNIST is looked for in `mnist` or
+    `MNIST/raw`, Fashion-MNIST in `fashion-mnist` or `FashionMNIST/raw`, CIFAR-10 in
+    `cifar-10-batches-bin`: its binary version, of which the test batch and one training batch
+    suffice. "digits" is in scikit-learn's own folder.
 
     Example:
         >>> where("digits").name

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key, check_positive
-from unlazy.core.draws import draw_normal, draw_signs
 from unlazy.core.entries import entry
+from unlazy.core.random_draws import draw_normal, draw_signs
 
 
 @entry

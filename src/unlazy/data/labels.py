@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key, is_known, some_rows
-from unlazy.core.draws import draw_signs
 from unlazy.core.entries import entry
+from unlazy.core.random_draws import draw_signs
 
 
 @entry

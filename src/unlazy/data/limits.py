@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file may ask for, and what is said of one that can not be read."""
+"""What a file may ask for, and what is said of one that cannot be read."""
 
 from pathlib import Path
 

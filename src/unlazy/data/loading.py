@@ -99,7 +99,7 @@ def load(
         UnknownNameError: If there is no set of that name.
         ValueError: If there are fewer samples than asked for.
         DataFileError: If files are missing or corrupt, do not hold the classes, or a drawn
-            image is zero and so can not be normalised.
+            image is zero and so cannot be normalised.
 
     Example:
         >>> task = load("digits", classes=(3, 8), n_train=100, n_test=50, key=jax.random.key(0))

@@ -41,7 +41,7 @@ def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
         y: the array or column of the labels.
 
     Raises:
-        DataFileError: the file is missing, can not be read, or lacks an array or a column.
+        DataFileError: the file is missing, cannot be read, or lacks an array or a column.
     """
     if path.suffix not in _ENDINGS:
         found = path.suffix or "no ending"
@@ -91,7 +91,7 @@ def _read_csv(path: Path) -> "pa.Table":
     check_memory(_PER_COLUMN * columns, path, f"a table of {columns} columns")
     least, most = _BLOCK_SIZES
     options = reader.ReadOptions(
-        # With threads, a row that is longer than a block is an error after which Python can not
+        # With threads, a row that is longer than a block is an error after which Python cannot
         # exit: a thread of Arrow's waits for a block that never comes.
         use_threads=False,
         block_size=min(max(path.stat().st_size, least), most),

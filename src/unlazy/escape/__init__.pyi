@@ -10,6 +10,6 @@ from unlazy.escape.penalty import regularizer as regularizer
 from unlazy.escape.predictors import mean_output as mean_output
 from unlazy.escape.predictors import quadratic_output as quadratic_output
 from unlazy.escape.predictors import signed_output as signed_output
-from unlazy.escape.risk import RandomizedRisk as RandomizedRisk
+from unlazy.escape.randomized_risk import RandomizedRisk as RandomizedRisk
 from unlazy.escape.signs import flip as flip
 from unlazy.escape.signs import random_signs as random_signs

@@ -87,7 +87,7 @@ class Claim:
         return "HOLDS: recorded as refuted"
 
     def to_dict(self) -> dict[str, Any]:
-        """The claim for JSON; numbers that JSON can not say are strings that `float` reads."""
+        """The claim for JSON; numbers that JSON cannot say are strings that `float` reads."""
         bounds = self.threshold
         return {
             "id": self.id,

@@ -2,7 +2,7 @@
 """Files that are whole or not there at all, whenever the process is killed, with clear errors.
 
 Everything is written under a temporary name, forced to the disk, and then renamed. A killed process
-leaves a temporary name behind, which tells its number and machine; a later run clears it.
+leaves a temporary name behind, which contains its process number and host; a later run clears it.
 """
 
 import errno
@@ -113,7 +113,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Wait until the disk has the names in `folder`: a power cut may undo a rename."""
-    if os.name != "posix":  # elsewhere a folder can not be opened
+    if os.name != "posix":  # elsewhere a folder cannot be opened
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

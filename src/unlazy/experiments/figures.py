@@ -36,7 +36,7 @@ def save_figure(fig: "matplotlib.figure.Figure", folder: Path, stem: str) -> tup
         The paths of the PNG and of the SVG.
 
     Raises:
-        StoreError: If they can not be written.
+        StoreError: If they cannot be written.
     """
     bear_nothing(fig)
     paths = []

@@ -92,7 +92,7 @@ def run_experiment(
 
     Raises:
         UnknownNameError: If there is no such preset.
-        StoreError: If the output folder can not be written, which is tried before computing.
+        StoreError: If the output folder cannot be written, which is tried before computing.
         CellError: If a cell fails; what was done is stored.
         ValueError: If `jobs` is no positive integer.
     """

@@ -85,7 +85,7 @@ class Store:
 
         Raises:
             DamagedCellError: If a file is missing or is not what was written, with the folder.
-            StoreError: If the disk can not be read.
+            StoreError: If the disk cannot be read.
         """
         folder = self.folder(cell)
         with _damage(folder):
@@ -208,7 +208,7 @@ def _as_written(path: Path, record: Mapping[str, Any]) -> Iterator[BufferedReade
 
 @contextmanager
 def _damage(folder: Path) -> Iterator[None]:
-    """Distinguish damage, which computing again repairs, from a disk that can not be read."""
+    """Distinguish damage, which computing again repairs, from a disk that cannot be read."""
     try:
         with disk.disk_errors("read", folder):
             try:

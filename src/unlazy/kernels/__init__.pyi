@@ -15,5 +15,5 @@ from unlazy.kernels.relu import relu_gram as relu_gram
 from unlazy.kernels.ridge import RidgePath as RidgePath
 from unlazy.kernels.ridge import ridge_path as ridge_path
 from unlazy.kernels.solving import Solution as Solution
-from unlazy.kernels.taylor_features import taylor_kernel as taylor_kernel
+from unlazy.kernels.taylor_kernels import taylor_kernel as taylor_kernel
 from unlazy.kernels.tiles import Kernel as Kernel

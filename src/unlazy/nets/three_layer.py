@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.activations import Activation
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
-from unlazy.core.draws import draw_normal
 from unlazy.core.entries import entry
+from unlazy.core.random_draws import draw_normal
 from unlazy.nets.biased_two_layer import INITS, output_std
 from unlazy.nets.checking import LearnerParams, as_activation, check_owner, check_rows
 

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.activations import Activation
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
-from unlazy.core.draws import draw_normal, draw_signs
 from unlazy.core.entries import entry
+from unlazy.core.random_draws import draw_normal, draw_signs
 from unlazy.data.inputs import sphere
 from unlazy.nets.checking import LearnerParams, as_activation, check_owner, check_rows
 from unlazy.nets.two_layer_series import at_kink, hidden_series

@@ -20,7 +20,7 @@ from jax.extend.core.primitives import custom_vjp_call_p
 from jaxtyping import Array
 
 from unlazy.core.errors import UnlazyError
-from unlazy.core.programs import Program, Step, flattened, is_float, read, shaped, trace
+from unlazy.core.jaxprs import Program, Step, flattened, is_float, read, shaped, trace
 from unlazy.special.array_series import Series, derivative, is_moving, primitive_of, trimmed
 from unlazy.taylor.context import Context
 from unlazy.taylor.control import CONTROL

@@ -15,7 +15,7 @@ from jax.extend.core import JaxprEqn
 from jax.lax import Precision
 from jaxtyping import Array
 
-from unlazy.core.programs import shaped
+from unlazy.core.jaxprs import shaped
 from unlazy.special.array_series import (
     Series,
     at,

@@ -15,7 +15,7 @@ from jax import lax
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
-from unlazy.core.programs import shaped
+from unlazy.core.jaxprs import shaped
 from unlazy.special.array_series import Series, at, dense, trimmed
 from unlazy.taylor.context import Context
 from unlazy.taylor.kinks import difference, direction, moves

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.core.programs import read, trace
+from unlazy.core.jaxprs import read, trace
 from unlazy.kernels.empirical.features import features, make_recipe, run_shifted
 from unlazy.kernels.empirical.model import Model
 from unlazy.nets import partition

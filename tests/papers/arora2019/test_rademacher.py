@@ -12,7 +12,7 @@ from unlazy import data
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.arora2019 import rademacher_ascent, rademacher_counted, rademacher_sharp
 from unlazy.papers.shared import rademacher_linear, rademacher_linear_bound, rademacher_probable
-from unlazy.papers.shared.patterns import pattern, pattern_gram, preactivations
+from unlazy.papers.shared.activation_patterns import pattern, pattern_gram, preactivations
 
 
 def problem(n=50, d=10, m=400, kappa=1.0):

@@ -139,7 +139,7 @@ def test_blocks_of_neurons_add_up(monkeypatch):
     net = TwoLayer(4, 50, "relu3", "symmetric")
     params, x = net.init(key=jax.random.key(0)), rows()
     whole = np.asarray(taylor_kernel(net, params, x, order=2))
-    monkeypatch.setattr("unlazy.kernels.taylor_features._ENTRIES", 12 * 7)
+    monkeypatch.setattr("unlazy.kernels.taylor_kernels._ENTRIES", 12 * 7)
     np.testing.assert_allclose(taylor_kernel(net, params, x, order=2), whole, rtol=1e-13)
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from unlazy.core.programs import Program, Step, read, trace
+from unlazy.core.jaxprs import Program, Step, read, trace
 from unlazy.kernels.empirical.layers import Layer, find_layers, unused_leaves
 from unlazy.kernels.empirical.model import Model
 

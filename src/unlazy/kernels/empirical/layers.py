@@ -22,7 +22,7 @@ from jax.extend.core.primitives import (
 )
 from jaxtyping import Array, Float
 
-from unlazy.core.programs import Name, Program, Step, read
+from unlazy.core.jaxprs import Name, Program, Step, read
 
 
 class Scale(NamedTuple):

@@ -79,8 +79,8 @@ def empirical_ntk(
         params: any pytree; what is not an array of floats is kept fixed.
         x1: samples along the first axis.
         x2: other samples, for the cross kernel; None means `x1`.
-        trained: which parameters count, as for `nets.partition`; None for all. With "last", a
-            network whose output weights are used twice has their outer use alone.
+        trained: which parameters count, as for `nets.partition`; None for all. With "last",
+            output weights that are also used inside the network count in the output layer only.
         implementation: "layerwise" as above; "jacobian", which differentiates every parameter;
             "ntk-vector", one forward derivative per column, slow and small; "auto" chooses
             "layerwise", or "ntk-vector" where the gradients of two samples exceed `memory`.

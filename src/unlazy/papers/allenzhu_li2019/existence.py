@@ -21,7 +21,7 @@ from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     indicator_function,
 )
 from unlazy.papers.shared import PowerSeries
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares
 
 Indicators = dict[PowerSeries, IndicatorFunction]  # the h of every function

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_finite, check_key
-from unlazy.core.draws import draw_signs
 from unlazy.core.entries import entry
+from unlazy.core.random_draws import draw_signs
 from unlazy.nets.checking import check_kind, check_owner, check_rows
 from unlazy.nets.three_layer import ThreeLayer, ThreeLayerParams
 from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import pseudo_output

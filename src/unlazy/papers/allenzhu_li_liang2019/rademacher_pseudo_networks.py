@@ -16,7 +16,7 @@ from unlazy.core.float64 import float64
 from unlazy.nets import BiasedTwoLayerParams, ThreeLayerParams
 from unlazy.nets.checking import check_kind
 from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import LearnerParams, layers
-from unlazy.papers.shared.patterns import Inputs, check_network
+from unlazy.papers.shared.activation_patterns import Inputs, check_network
 from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
 
 _HIGHEST = jax.lax.Precision.HIGHEST

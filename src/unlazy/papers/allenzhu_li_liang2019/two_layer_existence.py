@@ -21,7 +21,7 @@ from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     Method,
     indicator_function,
 )
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.smooth_functions import Outputs
 from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares
 

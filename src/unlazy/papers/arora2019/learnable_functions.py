@@ -16,7 +16,7 @@ from unlazy.core.float64 import float64
 from unlazy.kernels import relu_gram
 from unlazy.labels.energies import energy as label_energy
 from unlazy.papers.arora2019.target_functions import Power, Powers, TargetFunction, row_norms
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 
 _LARGEST = math.log(np.finfo(np.float64).max)
 _TOO_LARGE = "the bound is above 1.8e308, the largest number of float64: the function is too steep"

@@ -13,8 +13,14 @@ from unlazy.core.checks import check_count, check_inputs, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.labels.energies import energy as label_energy
+from unlazy.papers.shared.activation_patterns import (
+    Inputs,
+    Weights,
+    check_network,
+    pattern,
+    preactivations,
+)
 from unlazy.papers.shared.conditions import check_delta
-from unlazy.papers.shared.patterns import Inputs, Weights, check_network, pattern, preactivations
 from unlazy.special import orthant_probability
 
 

@@ -12,8 +12,8 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
 from unlazy.papers.arora2019.rademacher import sharp_parts
+from unlazy.papers.shared.activation_patterns import Inputs, check_network
 from unlazy.papers.shared.conditions import check_delta
-from unlazy.papers.shared.patterns import Inputs, check_network
 
 Variant = Literal["leading", "paper", "self-tuned"]
 _VARIANTS = ("leading", "paper", "self-tuned")

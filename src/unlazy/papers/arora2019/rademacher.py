@@ -13,7 +13,7 @@ from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
-from unlazy.papers.shared.patterns import Inputs, check_network, pattern, preactivations
+from unlazy.papers.shared.activation_patterns import Inputs, check_network, pattern, preactivations
 from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
 
 _STEP = 0.3  # of the distance, along the normalised gradient

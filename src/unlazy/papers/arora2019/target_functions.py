@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.core.checks import check_count, check_finite
 from unlazy.core.entries import entry
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 
 _SMALL = math.log(1e-18)  # relative size at which the series of a function is cut
 _LARGEST = math.log(np.finfo(np.float64).max)

@@ -29,7 +29,7 @@ from unlazy.papers.bai_lee2020.landscape import localization_radius as localizat
 from unlazy.papers.bai_lee2020.landscape import optimality_bound as optimality_bound
 from unlazy.papers.bai_lee2020.landscape import slack as slack
 from unlazy.papers.bai_lee2020.landscape import slack_bound as slack_bound
-from unlazy.papers.bai_lee2020.perturbation_theory import (
+from unlazy.papers.bai_lee2020.perturbed_descent import (
     theoretical_perturbation as theoretical_perturbation,
 )
 from unlazy.papers.bai_lee2020.quadratic_class import (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Bounds on the distance between a network with random signs and its quadratic model.
 
-All in float64, for a two-layer network near a symmetric initialisation. With
-$\mathrm{mx}(x) = \max_r |w_{0,r}^\top x|$; a common factor max |a_r| is 1 in the paper.
+All bounds are computed in float64, for a two-layer network near a symmetric initialisation. They
+use $\mathrm{mx}(x) = \max_r |w_{0,r}^\top x|$ and have a factor max |a_r|, which is 1 in the paper.
 """
 
 import math
@@ -22,8 +22,8 @@ from unlazy.escape.predictors import as_movement
 from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.conditions import check_delta
-from unlazy.papers.shared.patterns import Inputs
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -262,7 +262,7 @@ class _Layer(NamedTuple):
 
 
 def _layer(net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs) -> _Layer:
-    """Call it inside of a float64 scope."""
+    """Call it inside a float64 scope."""
     check_inputs(x, allow_zero_rows=True)
     W = jnp.asarray(as_movement(net, delta), jnp.float64)
     check_finite(W, "delta")

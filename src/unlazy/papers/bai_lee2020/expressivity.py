@@ -13,7 +13,7 @@ from unlazy.core.checks import MOST_TERMS, check_count, check_finite, check_name
 from unlazy.core.entries import entry
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.bai_lee2020.relu_features import Method, relu_readout
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.quadratic_fit import QuadraticFit, check_start, checked_direction, report
 
 

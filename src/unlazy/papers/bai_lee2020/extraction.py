@@ -15,7 +15,7 @@ from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite, check_
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.moments import Nodes, matched_moments
-from unlazy.papers.shared.patterns import Inputs, Weights
+from unlazy.papers.shared.activation_patterns import Inputs, Weights
 from unlazy.special import gaussian_rule, hermite
 
 

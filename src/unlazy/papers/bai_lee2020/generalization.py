@@ -13,7 +13,7 @@ from unlazy.core.checks import check_count, check_inputs, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
-from unlazy.papers.shared.patterns import Inputs, check_network, preactivations
+from unlazy.papers.shared.activation_patterns import Inputs, check_network, preactivations
 
 
 @entry

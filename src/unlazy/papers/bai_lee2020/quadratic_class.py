@@ -19,7 +19,7 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
 from unlazy.nets.expansion import coefficients
-from unlazy.papers.shared.patterns import Inputs, check_network
+from unlazy.papers.shared.activation_patterns import Inputs, check_network
 from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
 
 _ENTRIES = 2**23  # of the products held at a time: 64 MB in float64

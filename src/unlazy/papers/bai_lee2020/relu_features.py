@@ -18,7 +18,7 @@ from unlazy.core.checks import check_count, check_finite, check_inputs, check_na
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.quadratic_fit import checked_direction
 from unlazy.special import funk_hecke, gegenbauer, gegenbauer_power, harmonic_dimension, hermite
 

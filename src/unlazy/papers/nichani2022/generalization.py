@@ -16,9 +16,9 @@ from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.checking import check_owner
 from unlazy.papers.bai_lee2020.quadratic_class import rademacher_quadratic
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.conditions import check_delta
 from unlazy.papers.shared.expansions import movement_terms
-from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.rademacher import RademacherEstimate
 
 _REACH, _STEP = 40.0, 1e-3  # of the grid on which a third derivative is maximised
@@ -179,7 +179,7 @@ def _population_coupling(
 def third_derivative_supremum(sigma: Activation) -> float:
     r"""The largest $|\sigma'''|$, on a fine grid; raises where it grows without bound.
 
-    Activations other than polynomials are constant beyond the grid or repeat inside of it.
+    Activations other than polynomials are constant beyond the grid or repeat inside it.
     """
     third = sigma.derivative(3)
     with float64():

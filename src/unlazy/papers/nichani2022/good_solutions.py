@@ -21,8 +21,8 @@ from unlazy.papers.nichani2022.low_parts import LinearFit, low_part, regression_
 from unlazy.papers.nichani2022.regularized_risk import product
 from unlazy.papers.nichani2022.sparse_parts import sparse_part
 from unlazy.papers.nichani2022.sphere_start import check_sphere_start
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.expansions import movement_terms
-from unlazy.papers.shared.patterns import Inputs
 from unlazy.papers.shared.quadratic_fit import QuadraticFit
 
 _ENTRIES = 2**22  # of the features held at a time: 32 MB in float64

@@ -20,8 +20,8 @@ from unlazy.escape.good_directions.projectors import SampleProjector
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.checking import check_rows
 from unlazy.papers.nichani2022.sphere_start import check_sphere_start, zonal_coefficients
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.expansions import movement_terms
-from unlazy.papers.shared.patterns import Inputs
 
 
 class LinearFit(eqx.Module):

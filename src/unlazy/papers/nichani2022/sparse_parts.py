@@ -13,7 +13,7 @@ from unlazy.core.entries import entry
 from unlazy.data import target
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.nichani2022.sphere_start import check_sphere_start, zonal_coefficients
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.quadratic_fit import QuadraticFit, checked_direction, report
 from unlazy.special import gegenbauer, gegenbauer_power, harmonic_dimension
 

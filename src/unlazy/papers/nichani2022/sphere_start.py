@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 from unlazy.activations import Activation
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.quadratic_fit import check_norms, check_twins
 from unlazy.special import gegenbauer_coefficients, generic_shift, harmonic_dimension
 from unlazy.special.shifts import ShiftReport

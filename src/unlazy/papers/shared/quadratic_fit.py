@@ -13,7 +13,7 @@ from unlazy.core.checks import check_finite, check_inputs
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients, linear_term
-from unlazy.papers.shared.patterns import Inputs
+from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.start_scales import check_start_scale, squares
 
 _ENTRIES = 2**24  # of the pre-activations held at a time: 128 MB in float64

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import jax
 
-from unlazy.core.draws import bits_of_the_default_dtype
 from unlazy.core.float64 import float64
+from unlazy.core.random_draws import bits_of_the_default_dtype
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ A lane is one run: one seed, one learning rate, one weight decay. From the outsi
   cores: XLA runs the small products of a step on one core, and two chunks in two threads use two.
   What a chunk computes does not depend on the others.
 - `advance` is the compiled program: a loop over epochs of a `vmap` over seeds of a `scan` over
-  mini-batches of a `vmap` over settings. Settings are mapped inside of seeds, so that all settings
+  mini-batches of a `vmap` over settings. Settings are mapped inside seeds, so that all settings
   of a seed see the same inputs and a product with them is one plain product.
 """
 

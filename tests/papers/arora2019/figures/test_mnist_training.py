@@ -16,7 +16,7 @@ from unlazy.losses import ramp_loss
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers import arora2019
 from unlazy.papers.arora2019 import gram_descent
-from unlazy.papers.shared.patterns import pattern, pattern_gram, preactivations
+from unlazy.papers.shared.activation_patterns import pattern, pattern_gram, preactivations
 
 N, STEPS = 200, 300
 

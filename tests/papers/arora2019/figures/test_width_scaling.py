@@ -15,7 +15,7 @@ from unlazy.kernels import relu_gram
 from unlazy.nets import TwoLayer
 from unlazy.papers import arora2019
 from unlazy.papers.arora2019 import gram_descent
-from unlazy.papers.shared.patterns import pattern, pattern_gram, preactivations
+from unlazy.papers.shared.activation_patterns import pattern, pattern_gram, preactivations
 
 N, D, STEPS, SEEDS = 20, 10, 114, 4
 WIDTHS = (256, 1024, 4096, 16384)

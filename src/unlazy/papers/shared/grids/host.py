@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where small things are computed."""
+"""A scope that computes on the processor."""
 
 import contextlib
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ _BY_DEFAULT_DTYPE = contextvars.ContextVar("by_default_dtype", default=False)
 
 @contextlib.contextmanager
 def bits_of_the_default_dtype() -> Iterator[None]:
-    """Draw as `jax.random` does inside of the scope: under x64, from 64 bits per number.
+    """Draw as `jax.random` does inside the scope: under x64, from 64 bits per number.
 
     This is for figures alone, which draw outside of compiled functions or in their own. A program
     that was compiled outside of this scope keeps its draws.

@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from unlazy.core.programs import equations, read, trace
+from unlazy.core.jaxprs import equations, read, trace
 
 
 def value(program, *arguments, **options):

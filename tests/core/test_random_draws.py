@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unlazy import data, nets
-from unlazy.core.draws import draw_normal, draw_signs
+from unlazy.core.random_draws import draw_normal, draw_signs
 
 KEY = jr.key(24)
 ONES = np.ones(40, np.float32)
