@@ -32,6 +32,11 @@ from unlazy.core.float64 import float64
 
 __all__ = ["Activation", "activation", "polynomial"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Elementwise = Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]]
 Coefficients = tuple[float, ...]  # the options of an activation
 

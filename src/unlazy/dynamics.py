@@ -27,6 +27,11 @@ from unlazy.linalg.lanczos import Quadrature, krylov_quadrature
 
 __all__ = ["KernelDynamics"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Steps = int | float | np.number | np.ndarray | Sequence
 """One step number or many; `math.inf` is the limit."""
 

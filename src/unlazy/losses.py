@@ -32,6 +32,11 @@ __all__ = [
     "zero_one_loss",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Values = Float[Array, "*shape"]
 Sample = Float[Array | np.ndarray, "*shape"]
 Model = Callable[[Any, Float[Array, "n ..."]], Float[Array, "n *c"]]

@@ -74,6 +74,8 @@ def test_dir_and_all_are_true():
         assert getattr(ul, name) is not None
     assert set(ul.__all__) == set(dir(ul))  # pyright: ignore[reportAttributeAccessIssue]  # not in the stub
     assert list(dir(ul)) == sorted(dir(ul))
+    for room in (ul.dynamics, ul.losses, ul.activations, ul.kernels):
+        assert set(dir(room)) == set(room.__all__), room  # pyright: ignore[reportAttributeAccessIssue]  # not in the stub
 
 
 def test_the_tour_of_the_house_leads_to_files():
