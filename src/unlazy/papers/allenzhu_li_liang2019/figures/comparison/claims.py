@@ -9,8 +9,8 @@ from jaxtyping import Float
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Config, Size
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.recorded import PLACE, RECORDED
-from unlazy.papers.allenzhu_li_liang2019.figures.curves import best_values
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS
+from unlazy.papers.shared.grids.tuning import best_values
 
 _FACTOR = 1.5  # between two generators, a handful of seeds each
 # A ratio of neighbours on a plateau. By rounding alone, as by the kernels that a compiler chooses,
@@ -30,9 +30,7 @@ class Curves:
     ) -> Float[np.ndarray, " seeds"]:
         """The error on the set `of` of each seed's best lane by the set `by`; inf without one."""
         table = self._found[self.config.point(method, size)].table
-        rows = table["solver"] == solver
-        table = {name: column[rows] for name, column in table.items()}
-        return best_values(table, of, by=by, seeds=self.config.seeds)
+        return best_values(table, range(self.config.seeds), by=by, of=of, solver=solver)
 
     def along(
         self, method: str, sizes: Iterable[Size], *, solver: str = "sgd", by: str = "test"

@@ -7,9 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, with_record
-from unlazy.papers.allenzhu_li_liang2019.figures.curves import best_values
 from unlazy.papers.allenzhu_li_liang2019.figures.figure3.config import PENALTIES, Config
-from unlazy.papers.shared.grids.tuning import merge
+from unlazy.papers.shared.grids.tuning import best_values, merge
 
 # One seed, 100 epochs, 4 to 6 lanes, no decay at all on the second layer under "norm".
 _RECORDED = {
@@ -33,12 +32,12 @@ class Curves:
         self, penalty: str, column: str, *, by: str = "test"
     ) -> Float[np.ndarray, "widths seeds"]:
         """A column of the best lanes by the set `by`; inf where all diverged."""
-        rows = []
+        rows, seeds = [], range(self.config.seeds)
         for training in self.config.trainings:
             if training.penalty == penalty:
                 cells = self.config.cells_of(training)
                 table = merge([self._found[cell].table for cell in cells])
-                rows.append(best_values(table, column, by=by, seeds=self.config.seeds))
+                rows.append(best_values(table, seeds, by=by, of=column))
         return np.array(rows)
 
 
