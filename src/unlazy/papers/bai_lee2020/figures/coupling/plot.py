@@ -7,7 +7,7 @@ from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, spanning
 from unlazy.experiments import CellResult, Results
 from unlazy.papers.bai_lee2020.figures.coupling.claims import panels_of
 from unlazy.papers.bai_lee2020.figures.coupling.config import Config
-from unlazy.papers.bai_lee2020.figures.exponents import curve
+from unlazy.papers.bai_lee2020.figures.exponents import curve, power_law
 
 _SIGNS, _PLAIN = "-", (0, (4, 2))
 _PARTS = (
@@ -77,8 +77,7 @@ def _plot_outputs(ax: Axes, trained: list[CellResult]) -> None:
         fit = f": exponent ${gap.exponent.value:+.3f} \\pm {gap.exponent.error:.3f}$"
     _with_bars(ax, trained, "f_Q_test", r"$f^Q$", COLORS[2], "s")
     _with_bars(ax, trained, "gap_test", r"$f - f^Q$" + fit, COLORS[0], "o")
-    center, level = np.exp(np.mean(np.log([gap.sizes, gap.rms]), axis=1))
-    theory = level * (gap.sizes / center) ** -0.25
+    theory = power_law(gap.sizes, gap.rms, -0.25)
     ax.plot(gap.sizes, theory, color="black", lw=1.0, ls=":", zorder=3, label=r"$m^{-1/4}$")
     ax.set(xlabel="width m", ylabel="rms on new inputs", yscale="log")
     ax.set_xscale("log", base=2)

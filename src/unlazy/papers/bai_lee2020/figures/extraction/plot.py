@@ -3,11 +3,9 @@
 
 from typing import Any
 
-import numpy as np
-
 from unlazy.core.drawing import COLORS, Figure, band, figure
 from unlazy.experiments import Results
-from unlazy.papers.bai_lee2020.figures.exponents import Curve, curve
+from unlazy.papers.bai_lee2020.figures.exponents import Curve, curve, power_law
 from unlazy.papers.bai_lee2020.figures.extraction.claims import of, theory
 from unlazy.papers.bai_lee2020.figures.extraction.config import Config
 
@@ -54,5 +52,4 @@ def _draw(ax, values: Curve, label: str, slope: float, color: str, line: Any, ma
     text = f"{label}: ${fit.value:+.3f} \\pm {fit.error:.3f}$ ({slope:+.3g})".replace("(+0)", "(0)")
     style: dict[str, Any] = {"color": color, "ls": line, "marker": marker, "label": text}
     band(ax, values.sizes, values.seeds, middle=values.rms, **style)
-    center, level = np.exp(np.mean(np.log([values.sizes, values.rms]), axis=1))
-    ax.plot(values.sizes, level * (values.sizes / center) ** slope, color="gray", lw=0.7, ls="-")
+    ax.plot(values.sizes, power_law(values.sizes, values.rms, slope), color="gray", lw=0.7, ls="-")

@@ -5,7 +5,7 @@ import numpy as np
 
 from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, spanning
 from unlazy.experiments import Results
-from unlazy.papers.bai_lee2020.figures.exponents import fitted_exponent
+from unlazy.papers.bai_lee2020.figures.exponents import fitted_exponent, power_law
 from unlazy.papers.bai_lee2020.figures.sample_complexity.claims import LEVEL, price, scores
 from unlazy.papers.bai_lee2020.figures.sample_complexity.config import Config, Task
 
@@ -66,8 +66,7 @@ def _plot_prices(ax: Axes, config: Config, results: Results) -> None:
         fit = f": ${found.slope.value:.2f} \\pm {found.slope.error:.2f}$" if len(d) > 2 else ""
         style = {"color": color, "marker": marker, "capsize": 2}
         ax.errorbar(d, n, yerr=np.maximum(bars, 0), ls="none", label=label + fit, **style)
-        line = np.exp(np.mean(np.log(n))) * (d / np.exp(np.mean(np.log(d)))) ** found.slope.value
-        ax.plot(d, line, color=color, ls="-", lw=1)
+        ax.plot(d, power_law(d, n, found.slope.value), color=color, ls="-", lw=1)
     last = price(config, results, "f_Q")
     d = last.dimensions
     shape = d * np.log(d)

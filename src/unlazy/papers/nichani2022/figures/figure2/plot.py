@@ -7,6 +7,7 @@ import numpy as np
 
 from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, hues
 from unlazy.experiments import Results
+from unlazy.papers.bai_lee2020.figures.exponents import power_law
 from unlazy.papers.nichani2022.figures.figure2.claims import LEVEL, METHODS, Price, losses, price
 from unlazy.papers.nichani2022.figures.figure2.config import Config
 
@@ -73,8 +74,8 @@ def _price(ax: Axes, found: Price, name: str, **style: Any) -> None:
     slope = found.exponent
     if np.isfinite(slope.value):
         label = f"{name}: $d^{{{slope.value:.2f} \\pm {slope.error:.2f}}}$"
-        middle = np.exp(np.mean(np.log(found.samples)) - slope.value * np.mean(np.log(d)))
-        ax.plot(d, middle * d**slope.value, color=style["color"], ls=line, lw=1.2)
+        fitted = power_law(d, found.samples, slope.value)
+        ax.plot(d, fitted, color=style["color"], ls=line, lw=1.2)
     ax.plot(d, found.samples, **style, ls="none", ms=5, label=label)
     places = np.broadcast_to(d, found.seeds.shape)
     ax.plot(places, found.seeds, color=style["color"], marker="_", ls="none", ms=6, alpha=0.6)
