@@ -10,7 +10,7 @@ from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Config, Size
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.recorded import PLACE, RECORDED
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS
-from unlazy.papers.shared.grids.tuning import best_values
+from unlazy.papers.shared.grids.tuning import best_values, shown
 
 _FACTOR = 1.5  # between two generators, a handful of seeds each
 # A ratio of neighbours on a plateau. By rounding alone, as by the kernels that a compiler chooses,
@@ -83,7 +83,7 @@ def _orders(config: Config, curves: Curves) -> Iterator[Claim]:
     ):
         found = ratios("2layer", rivals, solver)
         said = f"2layer is below {sentence} {where}: ratio to the best of them, mean over seeds"
-        note = f"by seed {_shown(found)}; tuned on the test set, as in the paper"
+        note = f"by seed {shown(found, ' / ')}; tuned on the test set, as in the paper"
         yield Claim(f"{number}/{name}", said, float(np.mean(found)), "<", 1.0, note=note)
 
 
@@ -127,7 +127,7 @@ def _recorded(config: Config, curves: Curves) -> Iterator[Claim]:
             float(np.mean(found)),
             "in",
             (0.75 * min(known), 1.25 * max(known)),
-            note=f"recorded {_shown(known)}; ours {_shown(found)}",
+            note=f"recorded {shown(known, ' / ')}; ours {shown(found, ' / ')}",
         )
     yield _near(
         f"{record.id}/recorded-train",
@@ -169,7 +169,3 @@ def _near(id: str, sentence: str, pairs: dict[str, tuple[float, float]]) -> Clai
     listed = ", ".join(f"{name} {ours:.3g} ({known:.3g})" for name, (ours, known) in pairs.items())
     note = f"ours (recorded): {listed}"
     return Claim(id, f"{sentence}: largest factor", max(factors), "<=", _FACTOR, note=note)
-
-
-def _shown(values) -> str:
-    return " / ".join(f"{value:.3g}" for value in values)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li_liang2019.figures.figure3.config import PENALTIES, Config
-from unlazy.papers.shared.grids.tuning import best_values, merge
+from unlazy.papers.shared.grids.tuning import best_values, merge, shown
 
 # One seed, 100 epochs, 4 to 6 lanes, no decay at all on the second layer under "norm".
 _RECORDED = {
@@ -53,7 +53,7 @@ def _errors(curves: Curves) -> Iterator[Claim]:
     said = "Weight decay and the penalty on the (2,4) norm test alike: largest difference of mean "
     said += "errors over the former"
     measured = float(np.max(np.abs(errors["norm"] / errors["decay"] - 1)))
-    note = f"decay {_shown(errors['decay'])}; norm {_shown(errors['norm'])}"
+    note = f"decay {shown(errors['decay'])}; norm {shown(errors['norm'])}"
     yield Claim("LG-53/error", said, measured, "<", 0.25, note=note)
     honest = {name: curves.of(name, "test", by="validation").mean(axis=1) for name in errors}
     said = "Tuned on a validation set, neither is more than a tenth worse: largest ratio of errors"
@@ -71,11 +71,11 @@ def _spreads(curves: Curves) -> Iterator[Claim]:
         float(max(np.max(values / sizes[:, None]) for values in spread.values())),
         "<",
         0.125,
-        note=f"decay {_shown(means['decay'])}; norm {_shown(means['norm'])}",
+        note=f"decay {shown(means['decay'])}; norm {shown(means['norm'])}",
     )
     said = "The penalty leaves W no less spread than weight decay: geometric mean over widths of "
     said += "its ratio over that of decay"
-    note = f"by width {_shown(ratio)}; recorded .71, .61, .74, one seed"
+    note = f"by width {shown(ratio)}; recorded .71, .61, .74, one seed"
     yield Claim("LG-53/smaller", said, float(np.exp(np.mean(np.log(ratio)))), "<=", 1.0, note=note)
     said = "The same, within a tenth, at every width: largest ratio"
     yield Claim("LG-53/smaller-widths", said, float(np.max(ratio)), "<=", 1.1)
@@ -84,7 +84,7 @@ def _spreads(curves: Curves) -> Iterator[Claim]:
     moved = {name: curves.of(name, "spread_moved").mean(axis=1) for name in spread}
     said = "The movement W - W0 is spread as well: largest ratio over m"
     measured = float(max(np.max(values / sizes) for values in moved.values()))
-    note = f"decay {_shown(moved['decay'])}; norm {_shown(moved['norm'])}"
+    note = f"decay {shown(moved['decay'])}; norm {shown(moved['norm'])}"
     yield Claim("LG-53/moved", said, measured, "<", 0.125, note=note)
 
 
@@ -97,9 +97,5 @@ def _recorded(curves: Curves) -> Iterator[Claim]:
         values = np.array([known[curves.widths[i]] for i in places])
         said = f"The {_SAID[column]} under '{penalty}' are on record, from one seed: largest factor"
         measured = float(np.max(np.maximum(ours / values, values / ours)))
-        note = f"recorded {_shown(values)}; ours {_shown(ours)}"
+        note = f"recorded {shown(values)}; ours {shown(ours)}"
         yield Claim(f"LG-53/recorded-{penalty}-{column}", said, measured, "<=", _FACTOR, note=note)
-
-
-def _shown(values) -> str:
-    return ", ".join(f"{value:.3g}" for value in values)

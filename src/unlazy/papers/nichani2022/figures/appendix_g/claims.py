@@ -10,7 +10,8 @@ from jaxtyping import Float
 
 from unlazy.experiments import CellResult, Claim, Results, with_record
 from unlazy.papers.nichani2022.figures.appendix_g.config import Baselines, Config, Courses
-from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, shown, spread
+from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, spread
+from unlazy.papers.shared.grids.tuning import shown
 
 # Test losses of three seeds.
 _RECORDED = {

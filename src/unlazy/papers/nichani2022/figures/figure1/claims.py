@@ -9,7 +9,8 @@ from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.nichani2022.figures.figure1.config import Config
-from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, shown, spread
+from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, spread
+from unlazy.papers.shared.grids.tuning import shown
 
 _REDUCED = Problem(30, 164, 1000)
 # Mean and standard deviation of the test loss at the end, five seeds, 600 steps.
