@@ -1,16 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common look of all figures: colours, lines, and limits of axes."""
+"""The common look of all figures: colours, lines, bands over seeds, limits and ticks of axes."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+else:  # matplotlib is imported only where something is drawn
+    Axes = Figure = Any
 
 # Okabe and Ito's palette, distinct in any colour vision; its yellow, invisible on paper, left out.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # One for each colour, so that curves stay apart when printed in grey.
 LINES = ("-", "--", "-.", ":", (0, (6, 2)), (0, (4, 1, 1, 1, 1, 1)), (0, (1, 1)))
+
+# Steps of round ticks within a decade, and up to how many ticks each is to give; densest first.
+_STEPS = (
+    ([tenths / 10 for tenths in range(10, 100)], 9),
+    ([halves / 2 for halves in range(2, 20)], 9),
+    ([1, 1.5, 2, 3, 5, 7], 9),
+    ([1, 2, 5], 15),
+    ([1], math.inf),
+)
 
 
 def hues(count: int) -> tuple[str, ...]:
@@ -72,6 +89,51 @@ def style() -> Iterator[None]:
         for name, value in settings.items():
             mpl.rcParams[name] = value
         yield
+
+
+def figure(width: float, height: float) -> Figure:
+    """An empty figure of this size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def band(
+    ax: Axes,
+    places: Any,
+    seeds: Float[np.ndarray, "seeds places"],
+    *,
+    middle: Float[np.ndarray, " places"] | None = None,
+    shade: float = 0.15,
+    **style: Any,
+) -> None:
+    """Draw the mean over seeds, or `middle`, as a line, and the range of the seeds as a band."""
+    ax.plot(places, seeds.mean(axis=0) if middle is None else middle, **style)
+    low, high = seeds.min(axis=0), seeds.max(axis=0)
+    ax.fill_between(places, low, high, color=style["color"], alpha=shade, lw=0)
+
+
+def log_axes(ax: Axes, places: Sequence[int]) -> None:
+    """Make both axes logarithmic, with ticks at the places and at round numbers."""
+    ax.set(xscale="log", yscale="log")
+    ax.set_xticks(places, [str(place) for place in places])
+    ax.minorticks_off()
+    round_ticks(ax)
+
+
+def round_ticks(ax: Axes) -> None:
+    """Ticks at round numbers within the vertical limits, as dense as can be read."""
+    low, high = ax.get_ylim()
+    if not 0 < low < high:  # nothing was drawn
+        return
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps, most in _STEPS:
+        every = [float(f"{step}e{power}") for power in powers for step in steps]
+        ticks = [tick for tick in every if low <= tick <= high]
+        if len(ticks) <= most:
+            ax.set_yticks(ticks, minor=False)
+            break
+    ax.yaxis.set_major_formatter("{x:g}")
 
 
 def spanning(

@@ -17,6 +17,7 @@ from unlazy.papers.allenzhu_li_liang2019.figures.figure3.run import (
     Penalized,
     decay_second_layer,
 )
+from unlazy.papers.shared.grids.learner import Samples
 from unlazy.train import fit_grid
 
 # Half a minute; the grid engine and the linear models have tests of their own.
@@ -64,7 +65,7 @@ def test_the_penalty_replaces_the_decay_on_the_first_layer_alone(x64):
     trained = fit_grid(
         Objective(net),
         Penalized(params, jnp.asarray(lam_w, jnp.float64)),
-        samples.Samples(x, y),
+        Samples(x, y),
         learning_rates=[lr],
         weight_decays=[wd],
         epochs=2,

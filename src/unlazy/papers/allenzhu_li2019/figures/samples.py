@@ -4,17 +4,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-from jaxtyping import PRNGKeyArray
-
 from unlazy import data
 from unlazy.data import ComposedParities
 from unlazy.nets import BiasedTwoLayer, ResNet3, ThreeLayer
-from unlazy.papers.shared.grids.host import on_host
-from unlazy.papers.shared.grids.learner import Keys, Samples, Split, initial, keys_of
-from unlazy.papers.shared.settings import reproducible
-
-_POOL = 8192  # training sets of all sizes up to this one are cut from one draw
+from unlazy.papers.shared.grids.learner import Keys, Split, draw_split, initial, keys_of
+from unlazy.papers.shared.settings import on_host, reproducible
 
 Network = BiasedTwoLayer | ThreeLayer | ResNet3
 
@@ -47,17 +41,8 @@ def draw(task: Task, *, seed: int, beta: float = 1.0) -> Split:
     Source: RN-60, arXiv:1905.10337 section 8. The validation set is ours, of fresh samples.
     """
     with reproducible(), on_host():
-        f, key = task.target(beta), keys(seed)
-
-        def samples(count: int, key: PRNGKeyArray, pool: int = 1) -> Samples:
-            x = data.cube(max(count, pool), task.inputs, key=key)[:count]
-            return Samples(x, jax.numpy.asarray(f(x)))
-
-        return Split(
-            samples(task.n, key.train, _POOL),
-            samples(task.n_validation, key.validation),
-            samples(task.n_test, key.test),
-        )
+        sizes = (task.n, task.n_validation, task.n_test)
+        return draw_split(task.target(beta), data.cube, task.inputs, sizes, keys(seed))
 
 
 def network(layers: str, task: Task, width: int) -> Network:

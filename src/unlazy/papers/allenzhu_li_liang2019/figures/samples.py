@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Section 7: the data and the networks of the experiments, each from a seed."""
 
-import jax
-from jaxtyping import PRNGKeyArray
-
 from unlazy import data
 from unlazy.nets import BiasedTwoLayer, ThreeLayer
-from unlazy.papers.shared.grids.host import on_host
-from unlazy.papers.shared.grids.learner import Keys, Samples, Split, keys_of
-from unlazy.papers.shared.settings import reproducible
+from unlazy.papers.shared.grids.learner import Keys, Split, draw_split, keys_of
+from unlazy.papers.shared.settings import on_host, reproducible
 
 INPUTS = 4
-_POOL = 8192  # training sets of all sizes up to this one are cut from one draw
 
 
 def keys(seed: int) -> Keys:
@@ -28,17 +23,8 @@ def draw(target: str, n: int, n_validation: int, n_test: int, *, seed: int) -> S
     is ours, of samples beyond the training set.
     """
     with reproducible(), on_host():
-        f, key = data.target(target), keys(seed)
-
-        def samples(count: int, key: PRNGKeyArray, pool: int = 1) -> Samples:
-            x = data.sphere(max(count, pool), INPUTS, key=key)[:count]
-            return Samples(x, jax.numpy.asarray(f(x)))
-
-        return Split(
-            samples(n, key.train, _POOL),
-            samples(n_validation, key.validation),
-            samples(n_test, key.test),
-        )
+        sizes = (n, n_validation, n_test)
+        return draw_split(data.target(target), data.sphere, INPUTS, sizes, keys(seed))
 
 
 def network(layers: int, width: int) -> BiasedTwoLayer | ThreeLayer:

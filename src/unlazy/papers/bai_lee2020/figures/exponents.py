@@ -76,6 +76,14 @@ def fitted_exponent(widths: Float[np.ndarray, " k"], values: Float[np.ndarray, "
     return Exponent(slope, math.sqrt(resid @ resid / (len(t) - 2) / (t @ t)))
 
 
+def power_law(
+    sizes: Float[np.ndarray, " k"], values: Float[np.ndarray, " k"], slope: float
+) -> Float[np.ndarray, " k"]:
+    """The power law of this slope through the middle of the points, on logarithmic axes."""
+    center, level = np.exp(np.mean(np.log([sizes, values]), axis=1))
+    return level * (sizes / center) ** slope
+
+
 def exponent_claim(name: str, text: str, fit: Exponent, theory: float, note: str) -> Claim:
     """The claim that an exponent is the theory's, within the tolerance."""
     within = (theory - TOLERANCE, theory + TOLERANCE)

@@ -115,7 +115,3 @@ def distance(ours: Float[np.ndarray, "s *k"], mean, deviation, count: int) -> An
     # Both spreads are estimates from few seeds: their root mean square is less of one.
     pooled = np.sqrt((deviation**2 + spread(ours) ** 2) / 2)
     return np.abs(ours.mean(axis=0) - mean) / (pooled * math.sqrt(1 / len(ours) + 1 / count))
-
-
-def shown(values) -> str:
-    return ", ".join(f"{value:.3g}" for value in values)

@@ -21,6 +21,8 @@ from unlazy.papers.shared.grids.linear import (
 from unlazy.papers.shared.grids.tuning import Grid, Table, tune
 from unlazy.train import GridResult, fit_grid
 
+_POOL = 8192  # training sets of all sizes up to this one are cut from one draw
+
 
 class Samples(NamedTuple):
     """Inputs, and the target's values at them."""
@@ -49,6 +51,22 @@ class Keys(NamedTuple):
 def keys_of(paper: int, seed: int) -> Keys:
     """The keys of a seed; each paper has a number of its own, so that its keys differ."""
     return Keys(*jax.random.split(jax.random.fold_in(jax.random.key(paper), seed), 4))
+
+
+def draw_split(
+    target: Callable[[Any], Any],
+    points: Callable[..., Array],
+    d: int,
+    sizes: tuple[int, int, int],
+    keys: Keys,
+) -> Split:
+    """Sets of these sizes, from `points(n, d, key=key)`; small training sets begin larger ones."""
+
+    def samples(count: int, key: PRNGKeyArray, pool: int) -> Samples:
+        x = points(max(count, pool), d, key=key)[:count]
+        return Samples(x, jnp.asarray(target(x)))
+
+    return Split(*map(samples, sizes, keys[:3], (_POOL, 1, 1)))
 
 
 @eqx.filter_jit

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A grid of learning rates and weight decays, extended where its best lane lies on an edge."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,11 @@ def best_values(
 def merge(tables: Sequence[Table]) -> Table:
     """The rows of all tables, one below the other."""
     return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
+def shown(values: Iterable[float], between: str = ", ") -> str:
+    """Numbers to three digits, as in the notes of claims."""
+    return between.join(f"{value:.3g}" for value in values)
 
 
 def _beyond(table: Table, name: str, values: tuple[float, ...], by: str) -> tuple[float, ...]:

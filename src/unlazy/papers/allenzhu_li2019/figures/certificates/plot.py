@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plot of the certificate figure, from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS
+from unlazy.core.drawing import COLORS, Axes, Figure, band, figure
 from unlazy.experiments import Results
 from unlazy.papers.allenzhu_li2019.figures.certificates.claims import table
 from unlazy.papers.allenzhu_li2019.figures.certificates.config import (
@@ -15,10 +15,6 @@ from unlazy.papers.allenzhu_li2019.figures.certificates.config import (
     Config,
     Panel,
 )
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 _LOOKS: dict[str, tuple[str, Any, str]] = {
     "gaussian": (COLORS[0], "-", "o"),
@@ -34,10 +30,8 @@ _LOOKS: dict[str, tuple[str, Any, str]] = {
 }
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
-    fig = Figure(figsize=(4.2 * len(config.panels) + 0.6, 6.4))
+def plot(config: Config, results: Results) -> Figure:
+    fig = figure(4.2 * len(config.panels) + 0.6, 6.4)
     axes = fig.subplots(2, len(config.panels), sharex="col", squeeze=False)
     for column, panel in enumerate(config.panels):
         top, bottom = axes[:, column]
@@ -71,9 +65,7 @@ def _spaced(sizes: tuple[int, ...]) -> list[str]:
     return labels
 
 
-def _draw(
-    ax: "matplotlib.axes.Axes", panel: Panel, results: Results, learner: str, column: str
-) -> None:
+def _draw(ax: Axes, panel: Panel, results: Results, learner: str, column: str) -> None:
     """The mean over the seeds, and their range."""
     color, line, marker = _LOOKS[learner]
     values = table(results, panel.sweep(learner), column)
@@ -81,12 +73,10 @@ def _draw(
     name = "every dot-product kernel (bound)" if learner == ALL else learner
     # Risks of exactly zero have no place on a logarithmic axis.
     shown = np.maximum(values, 1e-4) if column == "min_ratio" else values
-    ax.plot(panel.sizes, shown.mean(axis=0), label=name, **style)
-    low, high = shown.min(axis=0), shown.max(axis=0)
-    ax.fill_between(panel.sizes, low, high, color=color, alpha=0.12, lw=0)
+    band(ax, panel.sizes, shown, label=name, **style)
 
 
-def _counting(ax: "matplotlib.axes.Axes", panel: Panel) -> None:
+def _counting(ax: Axes, panel: Panel) -> None:
     """What counting proves for every kernel and every feature map: 1 - 16 n / (15 targets)."""
     n = np.geomspace(panel.sizes[0], panel.sizes[-1], 400)
     certain = np.maximum(0.0, 1 - 16 * n / 15 / panel.targets)

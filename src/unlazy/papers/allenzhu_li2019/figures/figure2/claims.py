@@ -17,7 +17,7 @@ from unlazy.papers.allenzhu_li2019.figures.figure2.config import (
     Training,
 )
 from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS
-from unlazy.papers.shared.grids.tuning import Table, best_values, merge
+from unlazy.papers.shared.grids.tuning import Table, best_values, merge, shown
 
 Errors = Float[np.ndarray, " seeds"]
 
@@ -126,8 +126,10 @@ def claims(config: Config, results: Results) -> list[Claim]:
 def _learners(number: str, curves: Curves) -> Iterator[Claim]:
     for method in curves.panel.networks:
         errors, widths = curves.along(method), curves.widths(method)
-        shown = "; ".join(f"m = {m}: {_shown(e)}" for m, e in zip(widths, errors, strict=True))
-        note = f"by width and seed, in k alpha^2: {shown}"
+        listed = "; ".join(
+            f"m = {m}: {shown(e, ' / ')}" for m, e in zip(widths, errors, strict=True)
+        )
+        note = f"by width and seed, in k alpha^2: {listed}"
         layers = method.partition("(")[0]
         if layers != "3resnet":
             said = f"{method} does not learn the composite: smallest error over k alpha^2, of all "
@@ -170,7 +172,7 @@ def _certificate(number: str, curves: Curves) -> Iterator[Claim]:
     ratio = float(np.mean(curves.captured)) / average
     said = "No dot-product kernel on these samples, whatever its weights, is below "
     said += "(1 - P') k alpha^2 with P' about N / C(d, 8): its ratio to that, mean over seeds"
-    note = f"P' = {_shown(curves.captured)}; N / C(d, 8) = {average:.3g}"
+    note = f"P' = {shown(curves.captured, ' / ')}; N / C(d, 8) = {average:.3g}"
     yield Claim(f"{number}/certificate", said, ratio, "in", (0.5, 2.0), note=note)
     least = float(np.min([curves.limit(method) / (1 - curves.captured) for method in LIMITS]))
     said = "The kernels of infinite width are above the certificate: smallest ratio"
@@ -215,7 +217,3 @@ def _near(id: str, said: str, ours: float, known: float, band: tuple[float, floa
 
 def _smallest(errors: dict[str, np.ndarray]) -> float:
     return float(min(np.min(of_method) for of_method in errors.values()))
-
-
-def _shown(values: np.ndarray) -> str:
-    return " / ".join(f"{value:.3g}" for value in values)

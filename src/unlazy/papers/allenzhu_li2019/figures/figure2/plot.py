@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plot of Figure 2, from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS, spanning
+from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, round_ticks, spanning
 from unlazy.experiments import Results
 from unlazy.papers.allenzhu_li2019.figures.figure2.claims import Curves
 from unlazy.papers.allenzhu_li2019.figures.figure2.config import KERNELS, NETWORKS, TANGENT, Config
 from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS, parts
-from unlazy.papers.shared.grids.ticks import round_ticks
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 _COLORS: dict[str, str] = dict(zip(NETWORKS, COLORS, strict=False))
 _BESIDE = dict(zip(NETWORKS, (-0.035, 0.0, 0.035), strict=True))  # of the axis
@@ -27,10 +22,8 @@ _ZERO: dict[str, Any] = {"color": "gray", "lw": 0.8, "ls": (0, (1, 3))}
 _THRESHOLD: dict[str, Any] = {"color": "black", "lw": 1.1, "ls": "--"}
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
-    fig = Figure(figsize=(7.6, 4.4))
+def plot(config: Config, results: Results) -> Figure:
+    fig = figure(7.6, 4.4)
     axes = fig.subplots(1, len(config.panels), sharey=True, squeeze=False)[0]
     every = [Curves(config, panel, results) for panel in config.panels]
     for ax, curves, letter in zip(axes, every, "ab", strict=False):
@@ -53,14 +46,12 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_panel(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
+def _plot_panel(ax: Axes, curves: Curves) -> None:
     panel, unit = curves.panel, curves.unit
     for method in panel.networks:
         color = _COLORS[method.partition("(")[0]]
         errors = curves.along(method) * unit
-        ax.plot(panel.widths, errors.mean(axis=1), color=color, marker="o", ls="-", zorder=4)
-        low, high = errors.min(axis=1), errors.max(axis=1)
-        ax.fill_between(panel.widths, low, high, color=color, alpha=0.18, lw=0)
+        band(ax, panel.widths, errors.T, color=color, marker="o", ls="-", zorder=4)
     end = 2.2 * max((*panel.widths, *panel.kernel_widths))
     _plot_kernels(ax, curves, end)
     ax.axhline(unit, **_THRESHOLD, zorder=3)
@@ -75,7 +66,7 @@ def _plot_panel(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
         ax.tick_params(axis="x", labelsize=7.5)
 
 
-def _plot_kernels(ax: "matplotlib.axes.Axes", curves: Curves, end: float) -> None:
+def _plot_kernels(ax: Axes, curves: Curves, end: float) -> None:
     panel, unit = curves.panel, curves.unit
     for method in KERNELS:
         layers, mode = parts(method)
@@ -94,7 +85,7 @@ def _plot_kernels(ax: "matplotlib.axes.Axes", curves: Curves, end: float) -> Non
             ax.plot([end * beside], [np.mean(curves.limit(method)) * unit], **hollow)
 
 
-def _legend(fig: "matplotlib.figure.Figure", config: Config) -> None:
+def _legend(fig: Figure, config: Config) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

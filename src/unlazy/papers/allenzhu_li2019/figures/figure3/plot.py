@@ -1,30 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plot of Figure 3, from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from unlazy.core.drawing import COLORS
+from unlazy.core.drawing import COLORS, Figure, band, figure
 from unlazy.experiments import Results
 from unlazy.papers.allenzhu_li2019.figures.figure3.claims import Curves
 from unlazy.papers.allenzhu_li2019.figures.figure3.config import Config
 
-if TYPE_CHECKING:
-    import matplotlib.figure
 
-
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
-    fig = Figure(figsize=(5.2, 3.6))
+def plot(config: Config, results: Results) -> Figure:
+    fig = figure(5.2, 3.6)
     ax = fig.subplots()
     for place, sweep in enumerate(config.sweeps):
         curves, color = Curves(config, sweep, results), COLORS[place]
-        errors, size = curves.errors(), f"N = {sweep.task.n}"
+        size = f"N = {sweep.task.n}"
         style: dict[str, Any] = {"marker": "os"[place], "ls": "-"}
         style["label"] = f"{sweep.method}, {size}, m = {sweep.width}"
-        ax.plot(sweep.betas, errors.mean(axis=1), color=color, **style)
-        low, high = errors.min(axis=1), errors.max(axis=1)
-        ax.fill_between(sweep.betas, low, high, color=color, alpha=0.18, lw=0)
+        band(ax, sweep.betas, curves.errors().T, color=color, **style)
         dotted: dict[str, Any] = {"marker": "^", "mfc": "white", "ls": ":", "lw": 1.2}
         dotted["label"] = f"kernel of infinite width, {size}"
         ax.plot(sweep.betas, curves.kernel().mean(axis=1), color=color, **dotted)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from unlazy.experiments import Claim, Results, least, with_record
 from unlazy.papers.allenzhu_li2019.figures.figure4.config import Config, HandBuilt
 from unlazy.papers.allenzhu_li2019.parity_networks import parity_network
-from unlazy.papers.shared.grids.tuning import merge
+from unlazy.papers.shared.grids.tuning import merge, shown
 
 # Errors of the paper's hand-built networks, and their |W|_F / sqrt(d).
 QUOTED = {0.12: 9.7, 0.037: 12.5, 0.011: 13.8}
@@ -98,7 +98,7 @@ def _built(config: Config, runs: Runs) -> Iterator[Claim]:
         return
     errors, quoted = np.array(list(QUOTED)), np.array(list(QUOTED.values()))
     ours, best = norm_at(built, errors), frontier_norm(errors, degree)
-    note = f"paper {_shown(quoted)}; ours {_shown(ours)}; least {_shown(best)}"
+    note = f"paper {shown(quoted)}; ours {shown(ours)}; least {shown(best)}"
     said = "They need the norms that the paper quotes, at its errors: largest deviation"
     deviation = float(np.max(np.abs(ours / quoted - 1)))
     yield Claim("RN-74/quoted", said, deviation, "<=", 0.1, note=note)
@@ -110,7 +110,3 @@ def norm_at(
     """The norm at an error, interpolated linearly between the points built by hand."""
     order = np.argsort(built["test"])
     return np.interp(errors, built["test"][order], built["norm"][order])
-
-
-def _shown(values: np.ndarray) -> str:
-    return ", ".join(f"{value:.3g}" for value in values)

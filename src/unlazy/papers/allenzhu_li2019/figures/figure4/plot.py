@@ -1,28 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plot of Figure 4, from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS, spanning
+from unlazy.core.drawing import COLORS, Axes, Figure, figure, spanning
 from unlazy.experiments import Results
 from unlazy.papers.allenzhu_li2019.figures.figure4.claims import QUOTED, Runs, frontier_error
 from unlazy.papers.allenzhu_li2019.figures.figure4.config import Config
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 _MARKERS = "osDPX^v"
 _TOP = {"train": 1.0, "test": 1.6}
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     runs, one = Runs(config, results), config.trainings[0]
-    fig = Figure(figsize=(7.6, 3.6))
+    fig = figure(7.6, 3.6)
     axes = fig.subplots(1, 2, sharex=True)
     norms = np.concatenate([runs.all["norm"], runs.built["norm"]])
     low, high = spanning(norms, 0.8, 1.15, otherwise=(1.0, 100.0))
@@ -51,7 +45,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_built(ax: "matplotlib.axes.Axes", runs: Runs, degree: int, grid: np.ndarray) -> None:
+def _plot_built(ax: Axes, runs: Runs, degree: int, grid: np.ndarray) -> None:
     least = frontier_error(grid, degree)
     ax.fill_between(grid, least, color="black", alpha=0.07, lw=0)
     ax.plot(grid, least, color="black", lw=1.2, ls="-", label="least possible")

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Config, Size
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.recorded import PLACE, RECORDED
-from unlazy.papers.allenzhu_li_liang2019.figures.curves import best_values
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS
+from unlazy.papers.shared.grids.tuning import best_values, shown
 
 _FACTOR = 1.5  # between two generators, a handful of seeds each
 # A ratio of neighbours on a plateau. By rounding alone, as by the kernels that a compiler chooses,
@@ -30,9 +30,7 @@ class Curves:
     ) -> Float[np.ndarray, " seeds"]:
         """The error on the set `of` of each seed's best lane by the set `by`; inf without one."""
         table = self._found[self.config.point(method, size)].table
-        rows = table["solver"] == solver
-        table = {name: column[rows] for name, column in table.items()}
-        return best_values(table, of, by=by, seeds=self.config.seeds)
+        return best_values(table, range(self.config.seeds), by=by, of=of, solver=solver)
 
     def along(
         self, method: str, sizes: Iterable[Size], *, solver: str = "sgd", by: str = "test"
@@ -74,28 +72,19 @@ def _orders(config: Config, curves: Curves) -> Iterator[Claim]:
         ("depth", "every other method", METHODS[1:], "sgd"),
         ("depth-exact", "every kernel solved exactly", KERNELS, "ridge"),
     ):
-        yield Claim(
-            f"{number}/{name}",
-            f"3layer is below a tenth of {sentence} {where}: ratio, in the worst seed",
-            float(np.max(ratios("3layer", rivals, solver))),
-            "<",
-            0.1,
-            note="each tuned on the test set, as in the paper",
-        )
+        said = f"3layer is below a tenth of {sentence} {where}: ratio, in the worst seed"
+        measured = float(np.max(ratios("3layer", rivals, solver)))
+        note = "each tuned on the test set, as in the paper"
+        yield Claim(f"{number}/{name}", said, measured, "<", 0.1, note=note)
     for name, sentence, rivals, solver in (
         ("hidden", "2layer(NTK), 3layer(last) and 2layer(last)", KERNELS[1:], "sgd"),
         ("kernels", "all kernels", KERNELS, "sgd"),
         ("kernels-exact", "all kernels solved exactly", KERNELS, "ridge"),
     ):
         found = ratios("2layer", rivals, solver)
-        yield Claim(
-            f"{number}/{name}",
-            f"2layer is below {sentence} {where}: ratio to the best of them, mean over seeds",
-            float(np.mean(found)),
-            "<",
-            1.0,
-            note=f"by seed {_shown(found)}; tuned on the test set, as in the paper",
-        )
+        said = f"2layer is below {sentence} {where}: ratio to the best of them, mean over seeds"
+        note = f"by seed {shown(found, ' / ')}; tuned on the test set, as in the paper"
+        yield Claim(f"{number}/{name}", said, float(np.mean(found)), "<", 1.0, note=note)
 
 
 def _slopes(config: Config, curves: Curves) -> Iterator[Claim]:
@@ -108,15 +97,11 @@ def _slopes(config: Config, curves: Curves) -> Iterator[Claim]:
             continue
         for method in ("3layer", "2layer"):
             means = np.mean(curves.along(method, sizes), axis=1)
-            yield Claim(
-                f"{number}/{axis}-{method}",
-                f"The test error of {method} falls with the {axis}{stays}: largest ratio of "
-                "neighbours",
-                float(np.max(means[1:] / means[:-1])),
-                "<",
-                most,
-                note="errors " + ", ".join(f"{mean:.3g}" for mean in means),
-            )
+            said = f"The test error of {method} falls with the {axis}{stays}: largest ratio of "
+            said += "neighbours"
+            measured = float(np.max(means[1:] / means[:-1]))
+            note = "errors " + ", ".join(f"{mean:.3g}" for mean in means)
+            yield Claim(f"{number}/{axis}-{method}", said, measured, "<", most, note=note)
 
 
 def _selection(config: Config, curves: Curves) -> Iterator[Claim]:
@@ -125,15 +110,10 @@ def _selection(config: Config, curves: Curves) -> Iterator[Claim]:
         np.array([np.mean(curves.at(method, place, by=by)) for method in METHODS])
         for by in ("validation", "test")
     )
-    yield Claim(
-        f"{number}/selection",
-        "Tuned on a validation set, no method is more than a tenth worse than tuned on the test "
-        "set: largest ratio of test errors",
-        max((honest / best).tolist()),
-        "<=",
-        1.1,
-        note=f"{curves.extended()} cells had an optimum on the edge of their grid, and extended it",
-    )
+    said = "Tuned on a validation set, no method is more than a tenth worse than tuned on the test "
+    said += "set: largest ratio of test errors"
+    note = f"{curves.extended()} cells had an optimum on the edge of their grid, and extended it"
+    yield Claim(f"{number}/selection", said, max((honest / best).tolist()), "<=", 1.1, note=note)
 
 
 def _recorded(config: Config, curves: Curves) -> Iterator[Claim]:
@@ -147,7 +127,7 @@ def _recorded(config: Config, curves: Curves) -> Iterator[Claim]:
             float(np.mean(found)),
             "in",
             (0.75 * min(known), 1.25 * max(known)),
-            note=f"recorded {_shown(known)}; ours {_shown(found)}",
+            note=f"recorded {shown(known, ' / ')}; ours {shown(found, ' / ')}",
         )
     yield _near(
         f"{record.id}/recorded-train",
@@ -189,7 +169,3 @@ def _near(id: str, sentence: str, pairs: dict[str, tuple[float, float]]) -> Clai
     listed = ", ".join(f"{name} {ours:.3g} ({known:.3g})" for name, (ours, known) in pairs.items())
     note = f"ours (recorded): {listed}"
     return Claim(id, f"{sentence}: largest factor", max(factors), "<=", _FACTOR, note=note)
-
-
-def _shown(values) -> str:
-    return " / ".join(f"{value:.3g}" for value in values)

@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Figures 1 and 2 are drawn, from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from unlazy.core.drawing import COLORS
+from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, log_axes
 from unlazy.experiments import Results
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.claims import Curves
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Config, Size
-from unlazy.papers.allenzhu_li_liang2019.figures.curves import band, log_axes
 from unlazy.papers.allenzhu_li_liang2019.figures.learners import KERNELS, METHODS
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 STYLES = dict(zip(METHODS, zip(COLORS, "osv^DP", strict=False), strict=True))
 _TITLES = {
@@ -21,11 +16,9 @@ _TITLES = {
 }
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     curves = Curves(config, results)
-    fig = Figure(figsize=(7.6, 3.9))
+    fig = figure(7.6, 3.9)
     left, right = fig.subplots(1, 2, sharey=True)
     _plot_panel(left, curves, config.widths, [size.width for size in config.widths])
     _plot_panel(right, curves, config.samples, [size.n for size in config.samples])
@@ -38,13 +31,11 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_panel(
-    ax: "matplotlib.axes.Axes", curves: Curves, sizes: tuple[Size, ...], places: list[int]
-) -> None:
+def _plot_panel(ax: Axes, curves: Curves, sizes: tuple[Size, ...], places: list[int]) -> None:
     for method in METHODS:
         color, marker = STYLES[method]
         style: dict[str, Any] = {"color": color, "marker": marker}
-        band(ax, places, curves.along(method, sizes), **style, ls="-", label=method)
+        band(ax, places, curves.along(method, sizes).T, **style, ls="-", label=method)
         honest = curves.along(method, sizes, by="validation").mean(axis=1)
         ax.plot(places, honest, color=color, marker="_", ls="none", ms=9, mew=1.0)
         if method in KERNELS:
@@ -54,7 +45,7 @@ def _plot_panel(
     log_axes(ax, places)
 
 
-def _legend(fig: "matplotlib.figure.Figure", ax: "matplotlib.axes.Axes") -> None:
+def _legend(fig: Figure, ax: Axes) -> None:
     from matplotlib.lines import Line2D
 
     handles, _ = ax.get_legend_handles_labels()

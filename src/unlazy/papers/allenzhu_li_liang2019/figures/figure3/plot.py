@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Figure 3 is drawn, from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS
+from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, log_axes
 from unlazy.experiments import Results
-from unlazy.papers.allenzhu_li_liang2019.figures.curves import band, log_axes
 from unlazy.papers.allenzhu_li_liang2019.figures.figure3.claims import Curves
 from unlazy.papers.allenzhu_li_liang2019.figures.figure3.config import Config
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 _STYLES = {
     "decay": ("weight decay", COLORS[0], "o", "-"),
@@ -21,11 +16,9 @@ _STYLES = {
 }
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     curves = Curves(config, results)
-    fig = Figure(figsize=(7.6, 3.2))
+    fig = figure(7.6, 3.2)
     left, right = fig.subplots(1, 2)
     _plot_errors(left, curves)
     _plot_spread(right, curves)
@@ -38,10 +31,10 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_errors(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
+def _plot_errors(ax: Axes, curves: Curves) -> None:
     for penalty, (label, color, marker, line) in _STYLES.items():
         style: dict[str, Any] = {"color": color, "marker": marker, "ls": line, "label": label}
-        band(ax, curves.widths, curves.of(penalty, "test"), **style)
+        band(ax, curves.widths, curves.of(penalty, "test").T, **style)
         honest = curves.of(penalty, "test", by="validation").mean(axis=1)
         ax.plot(curves.widths, honest, color=color, marker="_", ls="none", ms=9)
     ax.plot([], [], color="gray", marker="_", ls="none", ms=9, label="tuned on validation")
@@ -49,11 +42,11 @@ def _plot_errors(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
     ax.legend(loc="best")
 
 
-def _plot_spread(ax: "matplotlib.axes.Axes", curves: Curves) -> None:
+def _plot_spread(ax: Axes, curves: Curves) -> None:
     for penalty, (label, color, marker, line) in _STYLES.items():
         short = label.split(" $")[0]  # the other panel has it in full
         style: dict[str, Any] = {"color": color, "marker": marker}
-        values = curves.of(penalty, "spread")
+        values = curves.of(penalty, "spread").T
         band(ax, curves.widths, values, **style, ls=line, label=rf"{short}: $W$")
         moved = curves.of(penalty, "spread_moved").mean(axis=1)
         ax.plot(

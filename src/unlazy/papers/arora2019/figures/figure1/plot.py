@@ -1,28 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Figure 1 is drawn, from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS
+from unlazy.core.drawing import COLORS, Axes, Figure, figure
 from unlazy.experiments import Results
 from unlazy.papers.arora2019.figures.figure1.claims import panels_of
 from unlazy.papers.arora2019.figures.figure1.config import LABELS, Config
 from unlazy.papers.arora2019.figures.problems import SHOWN
 
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
-
 _DARK = ("#00304d", "#662c00", "#003d2b")  # the prediction, over the curve of the same colour
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     panels = list(panels_of(config, results))
-    fig = Figure(figsize=(7.2, 0.3 + 2.9 * len(panels)))
+    fig = figure(7.2, 0.3 + 2.9 * len(panels))
     axes = fig.subplots(len(panels), 2, squeeze=False)
     for row, panel in zip(axes, panels, strict=True):
         _plot_curves(row[0], panel, config)
@@ -30,7 +24,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_curves(ax: "matplotlib.axes.Axes", panel: dict[str, Any], config: Config) -> None:
+def _plot_curves(ax: Axes, panel: dict[str, Any], config: Config) -> None:
     for kind, color, dark in zip(LABELS, COLORS, _DARK, strict=False):
         table = panel[kind].table
         start = table["residual"][0] ** 2
@@ -48,7 +42,7 @@ def _plot_curves(ax: "matplotlib.axes.Axes", panel: dict[str, Any], config: Conf
     ax.legend(loc="lower left")
 
 
-def _plot_spectrum(ax: "matplotlib.axes.Axes", panel: dict[str, Any]) -> None:
+def _plot_spectrum(ax: Axes, panel: dict[str, Any]) -> None:
     table = panel["spectrum"].table
     # About a thousand dots, evenly spread over the logarithmic axis; the last, the worst, is one.
     n = len(table["index"])

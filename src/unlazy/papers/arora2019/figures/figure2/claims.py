@@ -9,6 +9,7 @@ import numpy as np
 from unlazy.experiments import Claim, Results
 from unlazy.papers.arora2019.figures.figure2.config import Config
 from unlazy.papers.arora2019.figures.problems import Problem
+from unlazy.papers.shared.grids.tuning import merge
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,7 @@ class Panel:
 def panels_of(config: Config, results: Results) -> Iterator[Panel]:
     found = {cell.config: result.table for cell, result in results.items()}
     for problem in config.problems():
-        rows = [found[trained] for trained in config.trained(problem)]
-        network = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+        network = merge([found[trained] for trained in config.trained(problem)])
         yield Panel(problem, found[config.infinite(problem)], network)
 
 

@@ -1,24 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Figure 2 is drawn, from the stored tables."""
 
-from typing import TYPE_CHECKING
-
-from unlazy.core.drawing import COLORS
+from unlazy.core.drawing import COLORS, Axes, Figure, figure
 from unlazy.experiments import Results
 from unlazy.papers.arora2019.figures.figure2.claims import Panel, panels_of
 from unlazy.papers.arora2019.figures.figure2.config import Config
 from unlazy.papers.arora2019.figures.problems import SHOWN
 
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
-
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     panels = list(panels_of(config, results))
-    fig = Figure(figsize=(7.2, 0.3 + 2.7 * len(panels)))
+    fig = figure(7.2, 0.3 + 2.7 * len(panels))
     axes = fig.subplots(len(panels), 2, squeeze=False)
     for row, panel in zip(axes, panels, strict=True):
         _plot_measure(row[0], panel)
@@ -26,7 +18,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_measure(ax: "matplotlib.axes.Axes", panel: Panel) -> None:
+def _plot_measure(ax: Axes, panel: Panel) -> None:
     ax.plot(panel.kernel["fraction"], panel.kernel["measure"], color="black", marker="o", ls="-")
     ax.axhline(1, color="black", lw=0.8, ls=":")
     ax.annotate("as a bound, empty above", (1, 1), ha="right", va="bottom", fontsize=8)
@@ -34,7 +26,7 @@ def _plot_measure(ax: "matplotlib.axes.Axes", panel: Panel) -> None:
     ax.set_title(f"{SHOWN[panel.problem.dataset]}, n = {panel.problem.n}: measure")
 
 
-def _plot_errors(ax: "matplotlib.axes.Axes", panel: Panel, config: Config) -> None:
+def _plot_errors(ax: Axes, panel: Panel, config: Config) -> None:
     for name, color in (("l1", COLORS[0]), ("error", COLORS[1])):
         kernel, network = panel.kernel, panel.network
         ax.plot(kernel["fraction"], kernel[name], color=color, ls="-", label=f"{name}, kernel")

@@ -9,6 +9,7 @@ import numpy as np
 from unlazy.experiments import CellResult, Claim, Results
 from unlazy.papers.bai_lee2020.figures.coupling.config import Config, Parts
 from unlazy.papers.bai_lee2020.figures.exponents import curve, exponent_claim
+from unlazy.papers.shared.grids.tuning import merge
 
 # Column, what it is, the exponent of the theory, the one that was measured for the record.
 _EXPONENTS = (
@@ -59,13 +60,10 @@ class Panels(NamedTuple):
 def panels_of(config: Config, results: Results) -> Panels:
     parts = [result for cell, result in results.items() if isinstance(cell.config, Parts)]
     found = {(cell.config, cell.seed): result for cell, result in results.items()}
-    trained = []
-    for seed in range(config.trained_seeds):
-        rows = [found[one, seed] for one in config.trained]
-        names = rows[0].table
-        trained.append(
-            CellResult({name: np.concatenate([row.table[name] for row in rows]) for name in names})
-        )
+    trained = [
+        CellResult(merge([found[one, seed].table for one in config.trained]))
+        for seed in range(config.trained_seeds)
+    ]
     return Panels(parts, trained)
 
 
@@ -80,9 +78,9 @@ def claims(config: Config, results: Results) -> list[Claim]:
 
 def _scaling(parts: list[CellResult]) -> Iterator[Claim]:
     for column, name, sentence, theory, record in _EXPONENTS:
-        text = f"At movements of m^(-1/4) {sentence}: exponent"
+        said = f"At movements of m^(-1/4) {sentence}: exponent"
         fit, note = curve(parts, column).exponent, f"; recorded: {record}"
-        yield exponent_claim(f"BL-T18/{name}", text, fit, theory, note)
+        yield exponent_claim(f"BL-T18/{name}", said, fit, theory, note)
     fit = curve(parts, "rest_signs").exponent
     yield Claim(
         "BL-T18/remainder-signs",
@@ -104,18 +102,14 @@ def _scaling(parts: list[CellResult]) -> Iterator[Claim]:
 
 
 def _training(config: Config, trained: list[CellResult]) -> Iterator[Claim]:
-    yield Claim(
-        "BL-E1/error",
-        "f^Q of every trained network classifies new inputs without error: largest share",
-        float(curve(trained, "error_Q_test").seeds.max()),
-        "<=",
-        0.0005,
-    )
+    said = "f^Q of every trained network classifies new inputs without error: largest share"
+    measured = float(curve(trained, "error_Q_test").seeds.max())
+    yield Claim("BL-E1/error", said, measured, "<=", 0.0005)
     if len(config.trained) < 4:
         return
-    text = "After training f is nearer to f^Q in wider networks, like m^(-1/4): exponent"
+    said = "After training f is nearer to f^Q in wider networks, like m^(-1/4): exponent"
     fit, note = curve(trained, "gap_test").exponent, f", {len(trained)} seeds"
-    yield exponent_claim("BL-E1/gap", text, fit, -0.25, note)
+    yield exponent_claim("BL-E1/gap", said, fit, -0.25, note)
     L, L_Q = curve(trained, "risk_train"), curve(trained, "risk_Q_train")
     yield Claim(
         "BL-E1/risk",

@@ -44,14 +44,11 @@ class Config:
 
 def cells(config: Config) -> list[Cell]:
     listed = [
-        _cell(config.parts, seed, f"sizes of the parts, seed {seed}")
+        Cell(NAME, VERSION, config.parts, seed, f"sizes of the parts, seed {seed}")
         for seed in range(config.parts_seeds)
     ]
-    for one in config.trained:
-        for seed in range(config.trained_seeds):
-            listed.append(_cell(one, seed, f"training, m = {one.width}, seed {seed}"))
-    return listed
-
-
-def _cell(config: Parts | Trained, seed: int, label: str) -> Cell:
-    return Cell(experiment=NAME, version=VERSION, config=config, seed=seed, label=label)
+    return listed + [
+        Cell(NAME, VERSION, one, seed, f"training, m = {one.width}, seed {seed}")
+        for one in config.trained
+        for seed in range(config.trained_seeds)
+    ]

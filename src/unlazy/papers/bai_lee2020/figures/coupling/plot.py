@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drawing of the coupling figure from the stored tables."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from unlazy.core.drawing import COLORS, spanning
+from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, spanning
 from unlazy.experiments import CellResult, Results
 from unlazy.papers.bai_lee2020.figures.coupling.claims import panels_of
 from unlazy.papers.bai_lee2020.figures.coupling.config import Config
-from unlazy.papers.bai_lee2020.figures.exponents import curve
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
+from unlazy.papers.bai_lee2020.figures.exponents import curve, power_law
 
 _SIGNS, _PLAIN = "-", (0, (4, 2))
 _PARTS = (
@@ -26,11 +20,9 @@ _PARTS = (
 )
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     panels = panels_of(config, results)
-    fig = Figure(figsize=(8.0, 4.2))
+    fig = figure(8.0, 4.2)
     grid = fig.add_gridspec(2, 2, width_ratios=(1.15, 1))
     _plot_parts(fig.add_subplot(grid[:, 0]), panels.parts)
     risks = fig.add_subplot(grid[0, 1])
@@ -40,13 +32,12 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_parts(ax: "matplotlib.axes.Axes", parts: list[CellResult]) -> None:
+def _plot_parts(ax: Axes, parts: list[CellResult]) -> None:
     ends: list[tuple[float, str, str]] = []
     for name, label, color, line, marker in _PARTS:
         values = curve(parts, name)
-        ax.plot(values.sizes, values.rms, color=color, ls=line, marker=marker)
-        low, high = values.seeds.min(axis=0), values.seeds.max(axis=0)
-        ax.fill_between(values.sizes, low, high, color=color, alpha=0.15, lw=0)
+        style = {"color": color, "ls": line, "marker": marker}
+        band(ax, values.sizes, values.seeds, middle=values.rms, **style)
         fit = values.exponent
         text = f"{label}: ${fit.value:+.3f} \\pm {fit.error:.3f}$"
         ends.append((float(values.rms[-1]), text, color))
@@ -60,7 +51,7 @@ def _plot_parts(ax: "matplotlib.axes.Axes", parts: list[CellResult]) -> None:
     ax.set_title(r"movements of $m^{-1/4}$, fitted exponents" + f" ({len(parts)} seeds)")
 
 
-def _label_ends(ax: "matplotlib.axes.Axes", ends: list[tuple[float, str, str]]) -> None:
+def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Write texts right of the axes, at the height of the curves but never on each other."""
     low, high = np.log(ax.get_ylim())
     heights: list[float] = []
@@ -70,7 +61,7 @@ def _label_ends(ax: "matplotlib.axes.Axes", ends: list[tuple[float, str, str]]) 
         ax.text(1.02, heights[-1], text, color=color, transform=ax.transAxes, va="center")
 
 
-def _plot_risks(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None:
+def _plot_risks(ax: Axes, trained: list[CellResult]) -> None:
     _with_bars(ax, trained, "risk_train", r"$L$, random signs", COLORS[0], "o", 0.97)
     _with_bars(ax, trained, "risk_Q_train", r"$L^Q$, quadratic model", COLORS[2], "s", 1.03)
     ax.set_ylabel("training risk")
@@ -79,15 +70,14 @@ def _plot_risks(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None:
     ax.set_title(f"SGD on 2-XOR ({len(trained)} seeds)")
 
 
-def _plot_outputs(ax: "matplotlib.axes.Axes", trained: list[CellResult]) -> None:
+def _plot_outputs(ax: Axes, trained: list[CellResult]) -> None:
     gap, f_Q = curve(trained, "gap_test"), curve(trained, "f_Q_test")
     fit = ""
     if len(gap.sizes) > 2:
         fit = f": exponent ${gap.exponent.value:+.3f} \\pm {gap.exponent.error:.3f}$"
     _with_bars(ax, trained, "f_Q_test", r"$f^Q$", COLORS[2], "s")
     _with_bars(ax, trained, "gap_test", r"$f - f^Q$" + fit, COLORS[0], "o")
-    center, level = np.exp(np.mean(np.log([gap.sizes, gap.rms]), axis=1))
-    theory = level * (gap.sizes / center) ** -0.25
+    theory = power_law(gap.sizes, gap.rms, -0.25)
     ax.plot(gap.sizes, theory, color="black", lw=1.0, ls=":", zorder=3, label=r"$m^{-1/4}$")
     ax.set(xlabel="width m", ylabel="rms on new inputs", yscale="log")
     ax.set_xscale("log", base=2)

@@ -49,14 +49,14 @@ def claims(config: Config, results: Results) -> list[Claim]:
 def _sampled(k: int, seeds: list[CellResult]) -> Iterator[Claim]:
     for j, record in enumerate(_RECORDED[k], start=1):
         fit, expected = curve(seeds, f"f{j}").exponent, theory(k, j)
-        text = f"Sampled multipliers of order {k}: f^({j}) scales like m^({expected:.3g}): exponent"
-        yield exponent_claim(f"BL-43/k{k}-f{j}", text, fit, expected, f"; recorded: {record}")
+        said = f"Sampled multipliers of order {k}: f^({j}) scales like m^({expected:.3g}): exponent"
+        yield exponent_claim(f"BL-43/k{k}-f{j}", said, fit, expected, f"; recorded: {record}")
 
 
 def _asymmetric(seeds: list[CellResult]) -> Claim:
-    text = "Asymmetric nodes (0, 1, 3) of order 2 leave f^(3) at m^(-1/4), not m^(-3/4): exponent"
+    said = "Asymmetric nodes (0, 1, 3) of order 2 leave f^(3) at m^(-1/4), not m^(-3/4): exponent"
     fit = curve(seeds, "f3").exponent
-    return exponent_claim("BL-43/asymmetric", text, fit, -0.25, "; recorded: -.243")
+    return exponent_claim("BL-43/asymmetric", said, fit, -0.25, "; recorded: -.243")
 
 
 def _domination(config: Config, k: int, seeds: list[CellResult]) -> Claim:
@@ -77,15 +77,10 @@ def _domination(config: Config, k: int, seeds: list[CellResult]) -> Claim:
 def _block(config: Config, k: int, seeds: list[CellResult]) -> Iterator[Claim]:
     rest, whole = curve(seeds, "rest"), curve(seeds, "f")
     record, recorded_rest, recorded_whole = _RECORDED_BLOCK[k]
-    text = f"All multiples of order {k} at once: f - f^({k}) falls like m^(-1/{k}): exponent"
-    yield exponent_claim(f"BL-44/k{k}-rest", text, rest.exponent, -1 / k, f"; recorded: {record}")
-    yield Claim(
-        f"BL-44/k{k}-lower",
-        f"The terms below f^({k}) vanish identically: largest value of one",
-        float(curve(seeds, "lower").seeds.max()),
-        "<=",
-        1e-11,  # rounding, of 65536 terms of order 1
-    )
+    said = f"All multiples of order {k} at once: f - f^({k}) falls like m^(-1/{k}): exponent"
+    yield exponent_claim(f"BL-44/k{k}-rest", said, rest.exponent, -1 / k, f"; recorded: {record}")
+    said = f"The terms below f^({k}) vanish identically: largest value of one"
+    yield Claim(f"BL-44/k{k}-lower", said, float(curve(seeds, "lower").seeds.max()), "<=", 1e-11)
     if config.widths[-1] == _AT:
         yield Claim(
             f"BL-44/k{k}-share",

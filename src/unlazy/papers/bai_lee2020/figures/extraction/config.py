@@ -52,4 +52,4 @@ def cells(config: Config) -> list[Cell]:
 def _cell(config: Extraction, seed: int) -> Cell:
     nodes = f", nodes {config.nodes}" if config.nodes else ""
     label = f"{config.form}, order {config.order}{nodes}, seed {seed}"
-    return Cell(experiment=NAME, version=VERSION, config=config, seed=seed, label=label)
+    return Cell(NAME, VERSION, config, seed, label)

@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drawing of the extraction figure from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from unlazy.core.drawing import COLORS
+from unlazy.core.drawing import COLORS, Figure, band, figure
 from unlazy.experiments import Results
-from unlazy.papers.bai_lee2020.figures.exponents import Curve, curve
+from unlazy.papers.bai_lee2020.figures.exponents import Curve, curve, power_law
 from unlazy.papers.bai_lee2020.figures.extraction.claims import of, theory
 from unlazy.papers.bai_lee2020.figures.extraction.config import Config
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 _LOWER = (COLORS[0], COLORS[5], COLORS[3])  # the terms below the k-th, in turn
 _OWN, _NEXT = COLORS[6], COLORS[1]
 _MARKERS, _DASHED = "ov^Ds", (0, (5, 1.5))
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
-    fig = Figure(figsize=(2.8 * len(config.orders), 6.6))
+def plot(config: Config, results: Results) -> Figure:
+    fig = figure(2.8 * len(config.orders), 6.6)
     axes = fig.subplots(2, len(config.orders), sharex=True, sharey="row", squeeze=False)
     for column, k in zip(axes.T, config.orders, strict=True):
         column[0].set_title(f"k = {k}")
@@ -57,8 +50,6 @@ def _draw(ax, values: Curve, label: str, slope: float, color: str, line: Any, ma
     """Draw the sizes with their band and exponent, and a thin line of the theory's slope."""
     fit = values.exponent
     text = f"{label}: ${fit.value:+.3f} \\pm {fit.error:.3f}$ ({slope:+.3g})".replace("(+0)", "(0)")
-    ax.plot(values.sizes, values.rms, color=color, ls=line, marker=marker, label=text)
-    low, high = values.seeds.min(axis=0), values.seeds.max(axis=0)
-    ax.fill_between(values.sizes, low, high, color=color, alpha=0.15, lw=0)
-    center, level = np.exp(np.mean(np.log([values.sizes, values.rms]), axis=1))
-    ax.plot(values.sizes, level * (values.sizes / center) ** slope, color="gray", lw=0.7, ls="-")
+    style: dict[str, Any] = {"color": color, "ls": line, "marker": marker, "label": text}
+    band(ax, values.sizes, values.seeds, middle=values.rms, **style)
+    ax.plot(values.sizes, power_law(values.sizes, values.rms, slope), color="gray", lw=0.7, ls="-")

@@ -38,13 +38,7 @@ class Config:
 
 def cells(config: Config) -> list[Cell]:
     return [
-        Cell(
-            experiment=NAME,
-            version=VERSION,
-            config=descents,
-            seed=seed,
-            label=f"m = {descents.width}, draw {seed}",
-        )
+        Cell(NAME, VERSION, descents, seed, f"m = {descents.width}, draw {seed}")
         for descents in config.descents
         for seed in range(config.seeds)
     ]

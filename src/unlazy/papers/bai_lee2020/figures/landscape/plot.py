@@ -3,27 +3,20 @@
 
 import itertools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS, LINES, hues
+from unlazy.core.drawing import COLORS, LINES, Axes, Figure, figure, hues
 from unlazy.experiments import Results
 from unlazy.papers.bai_lee2020.figures.landscape.claims import Width, widths_of
 from unlazy.papers.bai_lee2020.figures.landscape.config import Config
 
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
-
 _FLOOR = 1e-8  # on the logarithmic axis of the random starts
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     widths = widths_of(config, results)
-    fig = Figure(figsize=(7.6, 5.8))
+    fig = figure(7.6, 5.8)
     (curves, ends), (curvature, starts) = fig.subplots(2, 2)
     _plot_curves(curves, widths)
     _plot_ends(ends, widths)
@@ -38,7 +31,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_curves(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
+def _plot_curves(ax: Axes, widths: list[Width]) -> None:
     lines = itertools.cycle(LINES)
     for w, color, line in zip(widths, hues(len(widths)), lines, strict=False):
         first = w.draws[0].arrays
@@ -55,7 +48,7 @@ def _plot_curves(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
     ax.legend(loc="center right", bbox_to_anchor=(1, 0.66))
 
 
-def _plot_ends(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
+def _plot_ends(ax: Axes, widths: list[Width]) -> None:
     ax.axhline(math.log(2), color="black", lw=1, ls=(0, (1, 1)))
     at = (widths[-1].width * 1.5, math.log(2))
     ax.annotate("log 2", at, ha="right", va="bottom", fontsize=8.5)
@@ -71,7 +64,7 @@ def _plot_ends(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
     ax.legend(loc="upper right", ncols=2, columnspacing=1.2)
 
 
-def _plot_curvature(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
+def _plot_curvature(ax: Axes, widths: list[Width]) -> None:
     ax.axhline(0, color="black", lw=0.8, ls="-")
     start = [w.of("start_curvature") for w in widths]
     end = [w.runs("curvature", random=False).mean(axis=1) for w in widths]
@@ -84,7 +77,7 @@ def _plot_curvature(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
     ax.legend(loc="center left", bbox_to_anchor=(0, 0.36))
 
 
-def _plot_starts(ax: "matplotlib.axes.Axes", widths: list[Width]) -> None:
+def _plot_starts(ax: Axes, widths: list[Width]) -> None:
     for w in widths:
         above = w.above.ravel()
         # Side by side in the order drawn, since many dots are the same.

@@ -114,15 +114,11 @@ def _order(results: Results, task: Task) -> Iterator[Claim]:
     name, f_Q = _name(task), scores(results, task, "f_Q")
     for method in ("ntk/ridge", "ntk/loss", "kq/ridge", "kq/loss"):
         other = scores(results, task, method)
-        yield Claim(
-            f"{name}-below-{method}",
-            f"On {task.target}, d = {task.inputs}, f^Q has less error than {SHOWN[method]} at "
-            "every n: largest ratio of the means",
-            float(np.max(f_Q.mean / other.mean)),
-            "<",
-            1.0,
-            note=f"in {np.mean(f_Q.seeds < other.seeds):.0%} of the seeds and sizes",
-        )
+        said = f"On {task.target}, d = {task.inputs}, f^Q has less error than {SHOWN[method]} at "
+        said += "every n: largest ratio of the means"
+        measured = float(np.max(f_Q.mean / other.mean))
+        note = f"in {np.mean(f_Q.seeds < other.seeds):.0%} of the seeds and sizes"
+        yield Claim(f"{name}-below-{method}", said, measured, "<", 1.0, note=note)
     signed = scores(results, task, "signed")
     yield Claim(
         f"{name}-signed",
@@ -177,20 +173,10 @@ def _slopes(config: Config, results: Results) -> Iterator[Claim]:
         )
     f_Q = prices["f_Q"]
     d = f_Q.dimensions
-    yield Claim(
-        "BL-E2/slope-gap",
-        "f^Q needs a smaller power of d than the NTK: difference of the exponents",
-        prices["ntk/ridge"].slope.value - f_Q.slope.value,
-        ">=",
-        0.3,
-    )
-    yield Claim(
-        "BL-48/linear",
-        "f^Q needs samples in proportion to d, as the bound n_Q ~ d without its logarithm: "
-        "exponent at most 1.1",
-        f_Q.slope.value,
-        "<=",
-        1.1,
-        expected="refuted",
-        note=f"d log d has exponent {fitted_exponent(d, d * np.log(d)).value:.2f} here",
-    )
+    said = "f^Q needs a smaller power of d than the NTK: difference of the exponents"
+    measured = prices["ntk/ridge"].slope.value - f_Q.slope.value
+    yield Claim("BL-E2/slope-gap", said, measured, ">=", 0.3)
+    said = "f^Q needs samples in proportion to d, as the bound n_Q ~ d without its logarithm: "
+    said += "exponent at most 1.1"
+    note = f"d log d has exponent {fitted_exponent(d, d * np.log(d)).value:.2f} here"
+    yield Claim("BL-48/linear", said, f_Q.slope.value, "<=", 1.1, expected="refuted", note=note)

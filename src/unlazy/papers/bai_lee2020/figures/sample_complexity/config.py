@@ -77,14 +77,9 @@ def _around(n: float) -> tuple[int, ...]:
 
 
 def cells(config: Config) -> list[Cell]:
-    listed = []
-    for task, seeds in config.tasks:
-        listed += [_cell(task, seed) for seed in range(seeds)]
-    for task in config.scans():
-        listed += [_cell(task, seed) for seed in range(config.dimension_seeds)]
-    return listed
-
-
-def _cell(task: Task, seed: int) -> Cell:
-    label = f"{task.target}, d = {task.inputs}, seed {seed}"
-    return Cell(experiment=NAME, version=VERSION, config=task, seed=seed, label=label)
+    scans = ((task, config.dimension_seeds) for task in config.scans())
+    return [
+        Cell(NAME, VERSION, task, seed, f"{task.target}, d = {task.inputs}, seed {seed}")
+        for task, seeds in (*config.tasks, *scans)
+        for seed in range(seeds)
+    ]

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drawing of the sample-complexity figure from the stored tables."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from unlazy.core.drawing import COLORS, spanning
+from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, spanning
 from unlazy.experiments import Results
-from unlazy.papers.bai_lee2020.figures.exponents import fitted_exponent
+from unlazy.papers.bai_lee2020.figures.exponents import fitted_exponent, power_law
 from unlazy.papers.bai_lee2020.figures.sample_complexity.claims import LEVEL, price, scores
 from unlazy.papers.bai_lee2020.figures.sample_complexity.config import Config, Task
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 _THIN = (0, (3, 1.5))
 _METHODS = (
@@ -31,13 +25,11 @@ _TARGETS = {
 }
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     panels = len(config.tasks) + bool(config.dimensions)
     columns = panels if panels < 4 else (panels + 1) // 2
     rows = -(-panels // columns)
-    fig = Figure(figsize=(0.6 + 3.1 * columns, 0.8 + 2.6 * rows))
+    fig = figure(0.6 + 3.1 * columns, 0.8 + 2.6 * rows)
     axes = fig.subplots(rows, columns, squeeze=False, gridspec_kw={"wspace": 0.06}).ravel()
     for ax, (task, seeds) in zip(axes, config.tasks, strict=False):
         _plot_task(ax, results, task, seeds)
@@ -49,13 +41,13 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_task(ax: "matplotlib.axes.Axes", results: Results, task: Task, seeds: int) -> None:
+def _plot_task(ax: Axes, results: Results, task: Task, seeds: int) -> None:
     for method, label, color, line, marker in _METHODS:
         found = scores(results, task, method)
-        width = 1.0 if line == _THIN else 1.5
-        ax.plot(found.sizes, found.mean, color=color, ls=line, marker=marker, lw=width, label=label)
-        low, high = found.mean - found.spread, found.mean + found.spread
-        ax.fill_between(found.sizes, low, high, color=color, alpha=0.12 if marker else 0, lw=0)
+        ends = np.stack([found.mean - found.spread, found.mean + found.spread])
+        style = {"color": color, "ls": line, "marker": marker, "lw": 1.0 if line == _THIN else 1.5}
+        shade = 0.15 if marker else 0.0
+        band(ax, found.sizes, ends, middle=found.mean, shade=shade, **style, label=label)
     ax.set_xscale("log")
     ax.set_xticks(task.ns, [str(n) for n in task.ns])
     ax.minorticks_off()
@@ -64,7 +56,7 @@ def _plot_task(ax: "matplotlib.axes.Axes", results: Results, task: Task, seeds: 
     ax.set_title(f"{_TARGETS[task.target]}, d = {task.inputs} ({seeds} seeds)")
 
 
-def _plot_prices(ax: "matplotlib.axes.Axes", config: Config, results: Results) -> None:
+def _plot_prices(ax: Axes, config: Config, results: Results) -> None:
     for method, label, color, _, marker in _METHODS:
         if method not in ("ntk/ridge", "f_Q"):
             continue
@@ -74,8 +66,7 @@ def _plot_prices(ax: "matplotlib.axes.Axes", config: Config, results: Results) -
         fit = f": ${found.slope.value:.2f} \\pm {found.slope.error:.2f}$" if len(d) > 2 else ""
         style = {"color": color, "marker": marker, "capsize": 2}
         ax.errorbar(d, n, yerr=np.maximum(bars, 0), ls="none", label=label + fit, **style)
-        line = np.exp(np.mean(np.log(n))) * (d / np.exp(np.mean(np.log(d)))) ** found.slope.value
-        ax.plot(d, line, color=color, ls="-", lw=1)
+        ax.plot(d, power_law(d, n, found.slope.value), color=color, ls="-", lw=1)
     last = price(config, results, "f_Q")
     d = last.dimensions
     shape = d * np.log(d)

@@ -10,7 +10,8 @@ from jaxtyping import Float
 
 from unlazy.experiments import CellResult, Claim, Results, with_record
 from unlazy.papers.nichani2022.figures.appendix_g.config import Baselines, Config, Courses
-from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, shown, spread
+from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, spread
+from unlazy.papers.shared.grids.tuning import shown
 
 # Test losses of three seeds.
 _RECORDED = {
@@ -68,46 +69,24 @@ def claims(config: Config, results: Results) -> list[Claim]:
 def _baselines(results: Results, config: Baselines) -> Iterator[Claim]:
     test, r1 = (ends(results, config, name) for name in ("test", "r1"))
     train = ends(results, config, "train")
-    yield Claim(
-        "NB-51/train",
-        "Every setting fits the training set: largest training loss",
-        float(max(np.max(values) for values in train.values())),
-        "<=",
-        1e-2,
-    )
-    yield Claim(
-        "NB-51/r1",
-        "The penalty on R3 alone lowers R1 by a third: largest ratio to R1 without",
-        float(np.max(r1["R3"] / r1["neither"])),
-        "<",
-        2 / 3,
-        note=f"{shown(r1['neither'])} without, {shown(r1['R3'])} with",
-    )
-    yield Claim(
-        "NB-51/unneeded",
-        "A penalty on R1 in addition does not help: least ratio of test losses to R3 alone",
-        float(np.min(test["R1 and R3"] / test["R3"])),
-        ">=",
-        1.0,
-        note=f"{shown(test['R1 and R3'])} for {shown(test['R3'])}",
-    )
-    yield Claim(
-        "NB-51/r1-alone",
-        "A penalty on R1 alone does not do what R3 does: least ratio of test losses to R3 alone",
-        float(np.min(test["R1"] / test["R3"])),
-        ">",
-        1.5,
-        note=f"{shown(test['R1'])} for {shown(test['R3'])}",
-    )
+    said = "Every setting fits the training set: largest training loss"
+    measured = float(max(np.max(values) for values in train.values()))
+    yield Claim("NB-51/train", said, measured, "<=", 1e-2)
+    said = "The penalty on R3 alone lowers R1 by a third: largest ratio to R1 without"
+    note = f"{shown(r1['neither'])} without, {shown(r1['R3'])} with"
+    yield Claim("NB-51/r1", said, float(np.max(r1["R3"] / r1["neither"])), "<", 2 / 3, note=note)
+    said = "A penalty on R1 in addition does not help: least ratio of test losses to R3 alone"
+    measured = float(np.min(test["R1 and R3"] / test["R3"]))
+    note = f"{shown(test['R1 and R3'])} for {shown(test['R3'])}"
+    yield Claim("NB-51/unneeded", said, measured, ">=", 1.0, note=note)
+    said = "A penalty on R1 alone does not do what R3 does: least ratio of test losses to R3 alone"
+    note = f"{shown(test['R1'])} for {shown(test['R3'])}"
+    yield Claim("NB-51/r1-alone", said, float(np.min(test["R1"] / test["R3"])), ">", 1.5, note=note)
     for name in ("f_L alone", "f_Q alone"):
-        yield Claim(
-            f"NB-51/{name.replace(' ', '-')}",
-            f"{name} tests worse than both terms with R3: least ratio",
-            float(np.min(test[name] / test["R3"])),
-            ">",
-            2.0,
-            note=shown(test[name]),
-        )
+        said = f"{name} tests worse than both terms with R3: least ratio"
+        measured = float(np.min(test[name] / test["R3"]))
+        note = shown(test[name])
+        yield Claim(f"NB-51/{name.replace(' ', '-')}", said, measured, ">", 2.0, note=note)
     if replace(config, trials=_REDUCED.trials) == _REDUCED:
         yield _recorded(test)
 
@@ -133,36 +112,23 @@ def _tracking(config: Config, results: Results) -> Iterator[Claim]:
             [course(results, one, order, column).at(one.steps) for order in (1, 2)]
             for column in ("gap", "test")
         )
-        yield Claim(
-            f"NB-53/gap-{one.width}",
-            f"At m = {one.width} the quadratic model ends nearer to the network than the linear "
-            "one: largest ratio of rms test gaps",
-            float(np.max(gaps[1] / gaps[0])),
-            "<",
-            0.7,
-            note=f"linear {shown(gaps[0])}; quadratic {shown(gaps[1])}",
-        )
-        yield Claim(
-            f"NB-53/test-{one.width}",
-            f"At m = {one.width} it tests better: largest ratio of test losses",
-            float(np.max(tests[1] / tests[0])),
-            "<",
-            1.0,
-            note=f"linear {shown(tests[0])}; quadratic {shown(tests[1])}",
-        )
+        said = f"At m = {one.width} the quadratic model ends nearer to the network than the linear "
+        said += "one: largest ratio of rms test gaps"
+        measured = float(np.max(gaps[1] / gaps[0]))
+        note = f"linear {shown(gaps[0])}; quadratic {shown(gaps[1])}"
+        yield Claim(f"NB-53/gap-{one.width}", said, measured, "<", 0.7, note=note)
+        said = f"At m = {one.width} it tests better: largest ratio of test losses"
+        measured = float(np.max(tests[1] / tests[0]))
+        note = f"linear {shown(tests[0])}; quadratic {shown(tests[1])}"
+        yield Claim(f"NB-53/test-{one.width}", said, measured, "<", 1.0, note=note)
     if len(config.courses) > 1:
         narrow, wide = (
             course(results, one, 2, "gap").at(one.steps)
             for one in (config.courses[0], config.courses[-1])
         )
-        yield Claim(
-            "NB-53/width",
-            "The gap of the quadratic model closes with the width: largest gap at the greatest "
-            "over the least at the smallest",
-            float(np.max(wide) / np.min(narrow)),
-            "<",
-            0.5,
-        )
+        said = "The gap of the quadratic model closes with the width: largest gap at the greatest "
+        said += "over the least at the smallest"
+        yield Claim("NB-53/width", said, float(np.max(wide) / np.min(narrow)), "<", 0.5)
 
 
 def _counter_example(results: Results, one: Courses) -> Iterator[Claim]:
@@ -176,11 +142,7 @@ def _counter_example(results: Results, one: Courses) -> Iterator[Claim]:
         1.0,
         note=f"linear {shown(linear.at(EARLY))}; quadratic {shown(quadratic.at(EARLY))}",
     )
-    yield Claim(
-        "NB-53/counter-example-end",
-        f"By step {one.steps} the quadratic model is the nearer one again: largest ratio",
-        float(np.max(quadratic.at(one.steps) / linear.at(one.steps))),
-        "<",
-        1.0,
-        note=f"linear {shown(linear.at(one.steps))}; quadratic {shown(quadratic.at(one.steps))}",
-    )
+    said = f"By step {one.steps} the quadratic model is the nearer one again: largest ratio"
+    measured = float(np.max(quadratic.at(one.steps) / linear.at(one.steps)))
+    note = f"linear {shown(linear.at(one.steps))}; quadratic {shown(quadratic.at(one.steps))}"
+    yield Claim("NB-53/counter-example-end", said, measured, "<", 1.0, note=note)

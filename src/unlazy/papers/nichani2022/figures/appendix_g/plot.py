@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the figure of Appendix G is drawn, from the stored tables."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from unlazy.core.drawing import COLORS, hues
+from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, hues
 from unlazy.experiments import Results
 from unlazy.papers.nichani2022.figures.appendix_g.claims import EARLY, course, ends
 from unlazy.papers.nichani2022.figures.appendix_g.config import Config, Courses
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 _SHOWN = {
     "neither": "no penalty",
@@ -25,10 +19,8 @@ _SHOWN = {
 _MODELS = {1: ("linear model", "--", "s"), 2: ("quadratic model", "-", "o")}
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
-    fig = Figure(figsize=(8.4, 6.0))
+def plot(config: Config, results: Results) -> Figure:
+    fig = figure(8.4, 6.0)
     (tests, penalties), (tracking, counter) = fig.subplots(2, 2)
     p = config.baselines.problem
     _plot_dots(tests, ends(results, config.baselines, "test"), COLORS[0], "o", "test loss")
@@ -57,7 +49,7 @@ def _least_gap(config: Config, results: Results) -> float:
     return float(positive.min()) if positive.size else 1e-3
 
 
-def _plot_dots(ax: "matplotlib.axes.Axes", values, color, marker, label, shift=0.0) -> None:
+def _plot_dots(ax: Axes, values, color, marker, label, shift=0.0) -> None:
     """One dot per trial, and the mean as a bar."""
     for place, own in enumerate(values.values()):
         at = place + shift + np.linspace(-0.12, 0.12, len(own))
@@ -70,7 +62,7 @@ def _plot_dots(ax: "matplotlib.axes.Axes", values, color, marker, label, shift=0
     ax.grid(visible=False, axis="x")
 
 
-def _plot_penalties(ax: "matplotlib.axes.Axes", config: Config, results: Results) -> None:
+def _plot_penalties(ax: Axes, config: Config, results: Results) -> None:
     kept = ("neither", "R3", "R1", "R1 and R3")
     for column, color, marker, label, shift in (
         ("r1", COLORS[1], "D", "$R_1$, on unlabelled points", -0.22),
@@ -85,22 +77,10 @@ def _plot_penalties(ax: "matplotlib.axes.Axes", config: Config, results: Results
     ax.legend(loc="lower left")
 
 
-def _plot_courses(
-    ax: "matplotlib.axes.Axes", results: Results, one: Courses, color: str, suffix: str
-) -> None:
+def _plot_courses(ax: Axes, results: Results, one: Courses, color: str, suffix: str) -> None:
     for order, (name, line, marker) in _MODELS.items():
         found = course(results, one, order, "gap")
         steps, values = found.steps[1:], found.seeds[:, 1:]  # at the start there is no gap
         every = max(1, len(steps) // 8)
-        ax.plot(
-            *(steps, values.mean(axis=0)),
-            color=color,
-            ls=line,
-            marker=marker,
-            ms=3.5,
-            markevery=every,
-            label=name + suffix,
-        )
-        ax.fill_between(
-            steps, values.min(axis=0), values.max(axis=0), color=color, alpha=0.15, lw=0
-        )
+        style = {"color": color, "ls": line, "marker": marker, "ms": 3.5, "markevery": every}
+        band(ax, steps, values, **style, label=name + suffix)

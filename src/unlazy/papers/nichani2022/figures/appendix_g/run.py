@@ -17,6 +17,7 @@ from unlazy.nets import BiasedTwoLayer, TwoLayer
 from unlazy.papers.nichani2022.figures.appendix_g.config import SETTINGS, Baselines, Courses
 from unlazy.papers.nichani2022.figures.standard_network import standard_task
 from unlazy.papers.nichani2022.figures.trials import Problem, draw, table, train
+from unlazy.papers.shared.grids.tuning import merge
 from unlazy.papers.shared.settings import reproducible
 from unlazy.train import History, fit
 
@@ -110,7 +111,7 @@ def _courses(config: Courses, seed: int, progress: Progress) -> CellResult:
         network = network if order else f
         with np.errstate(over="ignore"):  # of outputs on their way to divergence
             parts.append(_rows(config, order, seed, planned, (f - y) ** 2, (f - network) ** 2))
-    return CellResult({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    return CellResult(merge(parts))
 
 
 def _at_steps(planned: Int[np.ndarray, " t"], history: History) -> Float[np.ndarray, "t s k"]:

@@ -9,7 +9,8 @@ from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.nichani2022.figures.figure1.config import Config
-from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, shown, spread
+from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, spread
+from unlazy.papers.shared.grids.tuning import shown
 
 _REDUCED = Problem(30, 164, 1000)
 # Mean and standard deviation of the test loss at the end, five seeds, 600 steps.
@@ -49,31 +50,16 @@ def claims(config: Config, results: Results) -> list[Claim]:
 def _said(config: Config, found: Curves) -> Iterator[Claim]:
     test, strengths = found.test[:, :, -1], found.strengths
     ratios = test[:, -1] / test[:, 0]
-    yield Claim(
-        "NB-50/order",
-        f"A large R3 penalty, {strengths[-1]:g}, takes two fifths off the test loss on every "
-        "trial: largest ratio to that without",
-        float(np.max(ratios)),
-        "<",
-        0.6,
-        note=f"test {shown(test[:, 0])} without, {shown(test[:, -1])} with",
-    )
-    yield Claim(
-        "NB-50/train",
-        "Every strength fits the training set: largest training loss at the end",
-        float(np.max(found.train[:, :, -1])),
-        "<",
-        1e-2,
-    )
+    said = f"A large R3 penalty, {strengths[-1]:g}, takes two fifths off the test loss on every "
+    said += "trial: largest ratio to that without"
+    note = f"test {shown(test[:, 0])} without, {shown(test[:, -1])} with"
+    yield Claim("NB-50/order", said, float(np.max(ratios)), "<", 0.6, note=note)
+    said = "Every strength fits the training set: largest training loss at the end"
+    yield Claim("NB-50/train", said, float(np.max(found.train[:, :, -1])), "<", 1e-2)
     end = found.r3[:, :, -1]
-    yield Claim(
-        "NB-50/r3",
-        "R3 at the end decreases with its penalty on every trial: largest ratio of neighbours",
-        float(np.max(end[:, 1:] / end[:, :-1])),
-        "<",
-        1.0,
-        note=f"means {shown(end.mean(axis=0))}",
-    )
+    said = "R3 at the end decreases with its penalty on every trial: largest ratio of neighbours"
+    note = f"means {shown(end.mean(axis=0))}"
+    yield Claim("NB-50/r3", said, float(np.max(end[:, 1:] / end[:, :-1])), "<", 1.0, note=note)
     yield Claim(
         "NB-50/monotone",
         "The mean test loss at the end does not rise with the penalty: largest ratio of neighbours",
@@ -83,14 +69,10 @@ def _said(config: Config, found: Curves) -> Iterator[Claim]:
         note=f"means {shown(test.mean(axis=0))}, deviations {shown(spread(test))}",
     )
     d = config.descents.problem.inputs
-    yield Claim(
-        "NB-50/linear",
-        "With the large penalty f_L + f_Q beats every linear function: largest test loss over "
-        "2(d-1)/(d+2)",
-        float(np.max(test[:, -1])) * (d + 2) / (2 * (d - 1)),
-        "<",
-        0.5,
-    )
+    said = "With the large penalty f_L + f_Q beats every linear function: largest test loss over "
+    said += "2(d-1)/(d+2)"
+    measured = float(np.max(test[:, -1])) * (d + 2) / (2 * (d - 1))
+    yield Claim("NB-50/linear", said, measured, "<", 0.5)
     if config.descents.problem.inputs == 100:
         yield from _levels(test)
 
@@ -101,14 +83,10 @@ def _levels(test: Float[np.ndarray, "s k"]) -> Iterator[Claim]:
         ("without", 0, 0.6, (0.4, 0.8)),
         ("with", -1, 0.2, (0.1, 0.3)),
     ):
-        yield Claim(
-            f"NB-50/level-{name}",
-            f"The mean test loss {name} a large penalty is about {level}",
-            float(np.mean(test[:, column])),
-            "in",
-            bounds,
-            note="the learning rate, shift and strengths of the paper are not known",
-        )
+        said = f"The mean test loss {name} a large penalty is about {level}"
+        measured = float(np.mean(test[:, column]))
+        note = "the learning rate, shift and strengths of the paper are not known"
+        yield Claim(f"NB-50/level-{name}", said, measured, "in", bounds, note=note)
 
 
 def _recorded(config: Config, found: Curves) -> Iterator[Claim]:
@@ -117,11 +95,7 @@ def _recorded(config: Config, found: Curves) -> Iterator[Claim]:
         return
     test = found.test[:, :, -1]
     means, spreads = np.array(list(_RECORDED.values())).T
-    yield Claim(
-        "NB-50/recorded",
-        "The mean test losses are on record: largest distance, in standard errors",
-        float(np.max(distance(test, means, spreads, 5))),
-        "<=",
-        TOLERANCE,
-        note=f"recorded {shown(means)}; ours {shown(test.mean(axis=0))}",
-    )
+    said = "The mean test losses are on record: largest distance, in standard errors"
+    measured = float(np.max(distance(test, means, spreads, 5)))
+    note = f"recorded {shown(means)}; ours {shown(test.mean(axis=0))}"
+    yield Claim("NB-50/recorded", said, measured, "<=", TOLERANCE, note=note)

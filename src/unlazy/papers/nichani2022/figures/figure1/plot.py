@@ -1,27 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Figure 1 is drawn, from the stored tables."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from unlazy.core.drawing import COLORS, LINES
+from unlazy.core.drawing import COLORS, LINES, Axes, Figure, band, figure
 from unlazy.experiments import Results
 from unlazy.papers.nichani2022.figures.figure1.claims import curves
 from unlazy.papers.nichani2022.figures.figure1.config import Config
 
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
-
 _FLOOR = 1e-6  # of the logarithmic axes
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
+def plot(config: Config, results: Results) -> Figure:
     found, one = curves(config, results), config.descents
-    fig = Figure(figsize=(9.6, 3.2))
+    fig = figure(9.6, 3.2)
     r3, train, test = fig.subplots(1, 3)
     for ax, values, title in (
         (r3, found.r3, "regulariser $R_3$"),
@@ -44,7 +36,7 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _bands(ax: "matplotlib.axes.Axes", step, values, strengths, *, log: bool) -> None:
+def _bands(ax: Axes, step, values, strengths, *, log: bool) -> None:
     """The mean and one standard deviation about it, of the logarithms on a logarithmic axis."""
     with np.errstate(divide="ignore"):
         held = np.log(np.maximum(values, _FLOOR / 10)) if log else values
@@ -52,14 +44,13 @@ def _bands(ax: "matplotlib.axes.Axes", step, values, strengths, *, log: bool) ->
     mean, spread = held.mean(axis=0), held.std(axis=0)
     for i, strength in enumerate(strengths):
         style = {"color": COLORS[i], "ls": LINES[i], "label": rf"$\lambda_3 = {strength:g}$"}
-        ax.plot(step, back(mean[i]), **style)
-        low, high = back(mean[i] - spread[i]), back(mean[i] + spread[i])
-        ax.fill_between(step, low, high, color=COLORS[i], alpha=0.15, lw=0)
+        ends = back(np.stack([mean[i] - spread[i], mean[i] + spread[i]]))
+        band(ax, step, ends, middle=back(mean[i]), **style)
     if log:
         ax.set_yscale("log")
 
 
-def _reference(ax: "matplotlib.axes.Axes", d: int) -> None:
+def _reference(ax: Axes, d: int) -> None:
     best = 2 * (d - 1) / (d + 2)
     ax.axhline(best, color="black", lw=0.8, ls=(0, (1, 1)))
     ax.annotate(

@@ -82,45 +82,27 @@ def claims(config: Config, results: Results) -> list[Claim]:
 
 def _slopes(config: Config, prices: dict[str, Price]) -> Iterator[Claim]:
     network, kernel = prices["network"], prices["kernel"]
-    yield Claim(
-        "NB-52/reached",
-        "The network comes to a test loss of 0.1 in every dimension: how many it does",
-        len(network.dimensions),
-        ">=",
-        len(config.sweeps),
-        note=_shown(network),
-    )
+    said = "The network comes to a test loss of 0.1 in every dimension: how many it does"
+    note = _shown(network)
+    yield Claim("NB-52/reached", said, len(network.dimensions), ">=", len(config.sweeps), note=note)
     if len(config.sweeps) < 3:
         return
-    yield Claim(
-        "NB-52/exponent",
-        "The network needs about d^2 samples: exponent",
-        network.exponent.value,
-        "in",
-        (1.6, 2.4),
-        note=f"standard error {network.exponent.error:.2f}; {_shown(network)}",
-    )
+    said = "The network needs about d^2 samples: exponent"
+    note = f"standard error {network.exponent.error:.2f}; {_shown(network)}"
+    yield Claim("NB-52/exponent", said, network.exponent.value, "in", (1.6, 2.4), note=note)
     if len(kernel.dimensions) > 2:
-        yield Claim(
-            "NB-52/kernel-exponent",
-            "The NTK needs a larger power of d: its exponent less that of the network",
-            kernel.exponent.value - network.exponent.value,
-            ">",
-            0.4,
-            note=f"exponent {kernel.exponent}; {_shown(kernel)}",
-        )
+        said = "The NTK needs a larger power of d: its exponent less that of the network"
+        measured = kernel.exponent.value - network.exponent.value
+        note = f"exponent {kernel.exponent}; {_shown(kernel)}"
+        yield Claim("NB-52/kernel-exponent", said, measured, ">", 0.4, note=note)
     known = [i for i, d in enumerate(network.dimensions) if int(d) in _RECORDED]
     ours = network.samples[known]
     record = np.array([_RECORDED[int(network.dimensions[i])] for i in known])
     if known:
-        yield Claim(
-            "NB-52/recorded",
-            "The samples needed are on record, from two seeds: largest factor",
-            float(np.max(np.maximum(ours / record, record / ours))),
-            "<=",
-            1.4,
-            note=f"recorded {', '.join(map(str, record))}",
-        )
+        said = "The samples needed are on record, from two seeds: largest factor"
+        measured = float(np.max(np.maximum(ours / record, record / ours)))
+        note = f"recorded {', '.join(map(str, record))}"
+        yield Claim("NB-52/recorded", said, measured, "<=", 1.4, note=note)
 
 
 def _advantage(config: Config, results: Results, prices: dict[str, Price]) -> Iterator[Claim]:
@@ -133,14 +115,9 @@ def _advantage(config: Config, results: Results, prices: dict[str, Price]) -> It
             found = losses(results, sweep, "kernel")
             spot = np.log(network.samples[places[0]])
             at.append(float(np.interp(spot, np.log(found.ns), found.middle)))
-    yield Claim(
-        "NB-52/advantage",
-        "With the samples that bring the network to 0.1, its NTK stays above: least test loss",
-        min(at, default=math.nan),
-        ">",
-        LEVEL,
-        note=", ".join(f"{value:.3f}" for value in at),
-    )
+    said = "With the samples that bring the network to 0.1, its NTK stays above: least test loss"
+    note = ", ".join(f"{value:.3f}" for value in at)
+    yield Claim("NB-52/advantage", said, min(at, default=math.nan), ">", LEVEL, note=note)
     shared = [d for d in kernel.dimensions if d in network.dimensions]
     if shared:
         pairs = [(_at(kernel, d), _at(network, d)) for d in shared]

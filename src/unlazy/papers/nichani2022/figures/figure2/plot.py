@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Figure 2 is drawn, from the stored tables."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS, hues
+from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, hues
 from unlazy.experiments import Results
+from unlazy.papers.bai_lee2020.figures.exponents import power_law
 from unlazy.papers.nichani2022.figures.figure2.claims import LEVEL, METHODS, Price, losses, price
 from unlazy.papers.nichani2022.figures.figure2.config import Config
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
 
 _MARKS = {"network": ("o", "-"), "kernel": ("s", "--")}
 
 
-def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
-    fig = Figure(figsize=(8.4, 3.8))
+def plot(config: Config, results: Results) -> Figure:
+    fig = figure(8.4, 3.8)
     left, right = fig.subplots(1, 2, width_ratios=(1.15, 1))
     _plot_losses(left, config, results)
     _plot_prices(right, config, results)
@@ -36,15 +31,14 @@ def plot(config: Config, results: Results) -> "matplotlib.figure.Figure":
     return fig
 
 
-def _plot_losses(ax: "matplotlib.axes.Axes", config: Config, results: Results) -> None:
+def _plot_losses(ax: Axes, config: Config, results: Results) -> None:
     for color, sweep in zip(hues(len(config.sweeps)), config.sweeps, strict=True):
         for method, (marker, line) in _MARKS.items():
             found = losses(results, sweep, method)
             label = f"d = {sweep.inputs}" if method == "network" else None
             ratios = found.ns / sweep.inputs**2
-            ax.plot(ratios, found.middle, color=color, marker=marker, ls=line, ms=3.5, label=label)
-            low, high = found.seeds.min(axis=0), found.seeds.max(axis=0)
-            ax.fill_between(ratios, low, high, color=color, alpha=0.12, lw=0)
+            style = {"color": color, "marker": marker, "ls": line, "ms": 3.5, "label": label}
+            band(ax, ratios, found.seeds, middle=found.middle, **style)
     for method, (marker, line) in _MARKS.items():
         ax.plot([], [], color="gray", marker=marker, ls=line, ms=3.5, label=METHODS[method])
     ax.axhline(LEVEL, color="black", lw=0.8, ls=(0, (1, 1)))
@@ -57,7 +51,7 @@ def _plot_losses(ax: "matplotlib.axes.Axes", config: Config, results: Results) -
     ax.set_title("test loss")
 
 
-def _plot_prices(ax: "matplotlib.axes.Axes", config: Config, results: Results) -> None:
+def _plot_prices(ax: Axes, config: Config, results: Results) -> None:
     for (method, (marker, line)), color in zip(_MARKS.items(), COLORS, strict=False):
         found = price(config, results, method)
         if not len(found.dimensions):
@@ -74,14 +68,14 @@ def _plot_prices(ax: "matplotlib.axes.Axes", config: Config, results: Results) -
         ax.legend(loc="upper left")
 
 
-def _price(ax: "matplotlib.axes.Axes", found: Price, name: str, **style: Any) -> None:
+def _price(ax: Axes, found: Price, name: str, **style: Any) -> None:
     d, line = found.dimensions, style.pop("ls")
     label = name
     slope = found.exponent
     if np.isfinite(slope.value):
         label = f"{name}: $d^{{{slope.value:.2f} \\pm {slope.error:.2f}}}$"
-        middle = np.exp(np.mean(np.log(found.samples)) - slope.value * np.mean(np.log(d)))
-        ax.plot(d, middle * d**slope.value, color=style["color"], ls=line, lw=1.2)
+        fitted = power_law(d, found.samples, slope.value)
+        ax.plot(d, fitted, color=style["color"], ls=line, lw=1.2)
     ax.plot(d, found.samples, **style, ls="none", ms=5, label=label)
     places = np.broadcast_to(d, found.seeds.shape)
     ax.plot(places, found.seeds, color=style["color"], marker="_", ls="none", ms=6, alpha=0.6)

@@ -2,7 +2,7 @@
 import matplotlib as mpl
 import pytest
 
-from unlazy.papers.shared.grids.ticks import round_ticks
+from unlazy.core.drawing import round_ticks
 
 mpl.use("agg")
 

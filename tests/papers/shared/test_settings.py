@@ -2,7 +2,7 @@
 import jax
 import jax.numpy as jnp
 
-from unlazy.papers.shared.grids.host import on_host
+from unlazy.papers.shared.settings import on_host
 
 
 def test_what_is_computed_on_the_host_is_there():
