@@ -17,7 +17,7 @@ from unlazy.dynamics import Steps
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams
-from unlazy.papers.shared import patterns
+from unlazy.papers.shared import activation_patterns as patterns
 
 # Rounding of eigenvalues, per row and relative to the largest.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)

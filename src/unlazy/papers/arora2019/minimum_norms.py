@@ -14,7 +14,7 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams
-from unlazy.papers.shared import patterns
+from unlazy.papers.shared import activation_patterns as patterns
 
 
 class MinimumNorm(eqx.Module):
