@@ -75,13 +75,9 @@ def test_a_room_calls_only_the_rooms_above_it(path):
 def test_no_public_name_is_also_the_name_of_a_module_beside_it(path):
     # Importing the module would hide the function of the same name.
     modules = {info.name for info in pkgutil.iter_modules([str(path.parent)])}
-    named = {name.rpartition(".")[2] for name in imported_names(path) if name.count(".") > 1}
     package = ".".join(("unlazy", *path.parent.relative_to(SOURCE).parts))
-    own = {
-        name.rpartition(".")[2] for name in imported_names(path) if name.startswith(package + ".")
-    }
-    submodules = {n for n in named & modules if f"{package}.{n}" in set(imported_names(path))}
-    assert not (named & modules & own) - submodules
+    named = (name.rpartition(".") for name in imported_names(path))
+    assert not {name for source, _, name in named if source != package} & modules
 
 
 @pytest.mark.parametrize("thing", list(public_names()))

@@ -42,8 +42,8 @@ Numbers = Sequence[int | float] | Float[Array | np.ndarray, " values"]
 
 _STRETCHES = 20  # how often a chunk reports progress
 
-# Bytes moved in all of training, some five seconds of it, from which on tuning pays: without it
-# they would be seven or more, and it keeps all that shares the device waiting for two or three.
+# Bytes moved in all of training, some five seconds of it, from which on tuning pays: tuning takes
+# two or three seconds, and without it training would take seven or more.
 _MUCH_WORK = 2**44
 
 

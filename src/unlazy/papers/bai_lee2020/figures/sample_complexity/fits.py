@@ -130,7 +130,7 @@ def quadratic_fits(
 
 
 def _lbfgs(risk: QuadraticRisk, start, weights, penalty, steps: int) -> Float[Array, "m d"]:
-    # Not train.lbfgs, whose loop comes back to Python: no grid of fits could be one program.
+    # Not train.fit, whose loop comes back to Python: no grid of fits could be one program.
     scale = len(start) ** -0.25
     optimizer = optax.lbfgs(memory_size=_MEMORY)
 
