@@ -42,6 +42,17 @@ def available_memory() -> int:
     return min(limits)
 
 
+def free_memory() -> int:
+    """The budget in bytes for work that begins now: half of what is free, more on a device."""
+    import jax  # not above: a list of figures does without it
+
+    statistics = jax.devices()[0].memory_stats()
+    if statistics and "bytes_limit" in statistics:
+        free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
+        return max(int(0.8 * free), 2**28)
+    return max(available_memory() // 2, 2**28)
+
+
 def default_memory() -> int:
     """The budget in bytes when none is given: half the machine, or four fifths of a device."""
     import jax  # not above: a list of figures does without it

@@ -85,7 +85,7 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
         None None (4, 3)
     """
     chosen = jax.tree.map(operator.and_, _chosen(params, trained), _can_be_trained(params))
-    arrays = jax.tree.map(lambda yes, leaf: jnp.asarray(leaf) if yes else leaf, chosen, params)
+    arrays = jax.tree.map(lambda yes, leaf: _as_array(leaf) if yes else leaf, chosen, params)
     chosen = jax.tree.map(lambda yes, leaf: yes and eqx.is_inexact_array(leaf), chosen, arrays)
     if not any(jax.tree.leaves(chosen)):
         words = [_word(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
@@ -172,6 +172,10 @@ def _by_mask(params: PyTree, mask: PyTree) -> PyTree:
             "`trained` must be booleans in the structure of `params`, "
             f"got another structure: {error}"
         ) from error
+
+
+def _as_array(leaf: Any) -> Any:
+    return leaf if isinstance(leaf, Array) else jnp.asarray(leaf)
 
 
 def _check_real(arrays: PyTree) -> None:

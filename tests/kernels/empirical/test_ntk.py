@@ -10,10 +10,11 @@ import pytest
 
 from unlazy.core.errors import UnknownNameError
 from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced, relu_gram
-from unlazy.kernels.empirical import ntk as ntk_module
+from unlazy.kernels.empirical import blockwise as blockwise_module
+from unlazy.kernels.empirical import contraction as contraction_module
 from unlazy.kernels.empirical.features import Blocks, Cost
 from unlazy.kernels.empirical.model import Model, Task
-from unlazy.nets import TwoLayer, partition
+from unlazy.nets import TwoLayer, combine, partition
 
 NAMES = (
     *("two_layer", "mlp", "scaled_mlp", "bias_before_product", "bias_over_rows", "square_bias"),
@@ -135,7 +136,7 @@ def test_kernel_is_symmetric_to_the_last_bit_and_psd(implementation, n, memory, 
 def test_the_kernel_is_the_same_in_one_tile_as_on_an_accelerator(networks, x64, monkeypatch):
     f, params, x, _ = problem(networks, "mlp", 300)
     in_tiles = np.asarray(empirical_ntk(f, params, x))
-    monkeypatch.setattr(ntk_module, "_TILES", {})
+    monkeypatch.setattr(blockwise_module, "_TILES", 1)
     K = np.asarray(empirical_ntk(f, params, x))
     assert_close(K, in_tiles)
     assert np.array_equal(K, K.transpose(1, 0, 3, 2))
@@ -293,37 +294,37 @@ def test_an_equinox_model_needs_one_line():
 
 @pytest.mark.parametrize(("cross", "expected"), [(False, 24 + 12), (True, 24 + 2 * 24)])
 def test_features_are_computed_again_once_a_panel(cross, expected, networks, x64, monkeypatch):
-    rows, compute = [], ntk_module._features
+    rows, compute = [], blockwise_module.features_of
 
-    def count(task, x):
+    def count(task, x, **options):
         rows.append(len(x))
-        return compute(task, x)
+        return compute(task, x, **options)
 
-    monkeypatch.setattr(ntk_module, "_features", count)
+    monkeypatch.setattr(blockwise_module, "features_of", count)
     f, params, x, _ = problem(networks, "mlp", 24)
     arrays, frozen = partition(params, None)
     task = Task(Model(f, frozen), arrays, layerwise=True, traced=True, dtype=np.dtype(np.float64))
     layout = Blocks(rows=4, held=3)  # two panels of three blocks
-    K = ntk_module.blockwise(task, x, x if cross else None, layout)
+    K = blockwise_module.blockwise(task, x, x if cross else None, layout)
     assert sum(rows) == expected
     assert_close(K, np.einsum("ijaa->ij", networks.dense_kernel(f, params, x)))
 
 
 def test_of_two_sets_the_smaller_is_held_and_the_other_computed_once(networks, x64, monkeypatch):
-    rows, compute = [], ntk_module._features
+    rows, compute = [], blockwise_module.features_of
 
-    def count(task, x):
+    def count(task, x, **options):
         rows.append(len(x))
-        return compute(task, x)
+        return compute(task, x, **options)
 
-    monkeypatch.setattr(ntk_module, "_features", count)
+    monkeypatch.setattr(blockwise_module, "features_of", count)
     f, params, x, _ = problem(networks, "mlp", 24)
     arrays, frozen = partition(params, None)
     task = Task(Model(f, frozen), arrays, layerwise=True, traced=True, dtype=np.dtype(np.float64))
     whole = np.einsum("ijaa->ij", networks.dense_kernel(f, params, x))
     for first, second in ((x[:16], x[16:]), (x[16:], x[:16])):
         rows.clear()
-        K = ntk_module.blockwise(task, first, second, Blocks(4, 2))
+        K = blockwise_module.blockwise(task, first, second, Blocks(4, 2))
         assert sum(rows) == 24
         assert_close(K, whole[:16, 16:] if len(first) == 16 else whole[16:, :16])
 
@@ -332,8 +333,66 @@ def test_blocks_fit_the_memory_and_are_whole_where_they_can():
     cost = Cost(row=400, kept=100, pair=8)
     for memory in (1e4, 1e5, 1e6):
         rows, held = cost.blocks(10**6, memory)
-        assert rows * (2 * cost.row + cost.pair * rows) <= memory / 2
-        assert rows * held * cost.kept <= memory / 2
+        computing = rows * (2 * cost.row + cost.pair * rows)
+        assert computing <= memory / 2
+        assert computing + rows * held * cost.kept <= memory
         assert held >= 8
     assert cost.blocks(20, 1e5) == Blocks(20, 1)
     assert cost.blocks(5, 1) == Blocks(1, 1)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 10**5), (40, 90001), (2, 8192), (5, 100)])
+def test_a_long_product_in_parts_is_the_product(rows, columns, monkeypatch, getkey):
+    one, two = (jr.normal(getkey(), (count, columns)) for count in (rows, rows + 1))
+    exact = np.asarray(one, np.float64) @ np.asarray(two, np.float64).T
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    parts = contraction_module._parts(rows, columns, rows + 1)
+    assert 1 <= parts <= max(1, columns // 8192)
+    assert columns < 2 * 8192 or parts > columns // 4 // 8192
+    K = contraction_module._long_product(one, two)
+    np.testing.assert_allclose(K, exact, atol=3e-6 * columns**0.5 * 4)
+
+
+def test_the_sum_of_outputs_is_the_sum_over_all_pairs_of_outputs(networks, x64):
+    f, params, x, _ = problem(networks, "conv_nchw", 5)
+    full = networks.dense_kernel(f, params, x)
+    K = empirical_ntk(f, params, x, sum_of_outputs=True)
+    assert K.shape == (5, 5, 1, 1)
+    assert_close(K[:, :, 0, 0], full.sum(axis=(2, 3)))
+    assert_close(empirical_ntk_traced(f, params, x, sum_of_outputs=True), full.sum(axis=(2, 3)))
+    of_each = empirical_ntk_diagonal(f, params, x, sum_of_outputs=True)
+    assert_close(of_each[:, 0, 0], np.einsum("iiab->i", full))
+
+
+@pytest.mark.parametrize(
+    ("name", "implementation"), [("mlp", "auto"), ("conv_nchw", "auto"), ("conv_nhwc", "jacobian")]
+)
+def test_sign_kernels_take_the_sign_of_every_entry_of_a_gradient(
+    name, implementation, networks, x64
+):
+    f, params, x, _ = problem(networks, name, 7)
+    arrays, frozen = partition(params, None)
+    jacobian = jax.jacrev(lambda arrays: f(combine(arrays, frozen), x).reshape(7, -1))(arrays)
+    leaves = jax.tree.leaves(jacobian)
+    G = np.concatenate([np.asarray(g).reshape(*g.shape[:2], -1) for g in leaves], axis=2)
+    options: dict[str, Any] = {"implementation": implementation}
+    both = np.einsum("iap,jbp->ijab", np.sign(G), np.sign(G))
+    assert_close(empirical_ntk(f, params, x, sign="both", **options), both)
+    second = np.einsum("iap,jbp->ijab", G, np.sign(G))
+    assert_close(empirical_ntk(f, params, x, sign="second", **options), second)
+    cross = empirical_ntk_traced(f, params, x[:5], x[5:], sign="second", memory=1, **options)
+    assert_close(cross, np.einsum("ijaa->ij", second)[:5, 5:])
+    cross = empirical_ntk_traced(f, params, x[:2], x[2:], sign="second", **options)
+    assert_close(cross, np.einsum("ijaa->ij", second)[:2, 2:])
+
+
+def test_progress_counts_every_entry_once_and_ends_with_all(networks, x64):
+    f, params, x, _ = problem(networks, "mlp", 24)
+    seen: list[tuple[int, int]] = []
+    for other in (None, x[:9]):
+        seen.clear()
+        empirical_ntk(f, params, x, other, memory=1e5, progress=lambda *at: seen.append(at))
+        done = [count for count, _ in seen]
+        assert len(done) > 2
+        assert done == sorted(set(done))
+        assert seen[-1] == (24 * (24 if other is None else 9),) * 2

@@ -39,10 +39,17 @@ class Recipe(NamedTuple):
     layers: list[Layer]
     flat: list[int]  # the leaves whose gradients are taken as they are
     traced: bool
+    entrywise: bool  # whether every entry of a gradient is needed, or a product of its factors
 
 
 def make_recipe(
-    model: Model, trained: PyTree, x: Array, *, layerwise: bool, traced: bool
+    model: Model,
+    trained: PyTree,
+    x: Array | jax.ShapeDtypeStruct,
+    *,
+    layerwise: bool,
+    traced: bool,
+    entrywise: bool = False,
 ) -> Recipe:
     """Trace the network at one sample and find its layers."""
     leaves, structure = jax.tree.flatten(trained)
@@ -57,22 +64,28 @@ def make_recipe(
     flat = [k for k in range(len(leaves)) if k not in taken]
     if not flat and not layers:
         flat = [0]  # no leaf is used at all: a gradient of zeros gives the kernel its shape
-    return Recipe(program, layers, flat, traced)
+    return Recipe(program, layers, flat, traced, entrywise)
 
 
 def features(
-    recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype, parts: int = 1
+    recipe: Recipe,
+    trained: PyTree,
+    x: Array,
+    dtype: np.dtype,
+    parts: int = 1,
+    *,
+    signed: bool = False,
 ) -> list[Features]:
-    """The features of all rows of `x`, in at most that many consecutive parts."""
-    leaves = jax.tree.leaves(trained)
-    gradients, factors = jax.vmap(lambda row: _of_sample(recipe, leaves, row))(x)
+    """The features of all rows of `x`, or their signs, in at most that many consecutive parts."""
+    gradients, factors = _of_rows(recipe, trained, x)
     flat = [g.reshape(*g.shape[:2], -1).astype(dtype) for g in gradients]
     outer = [Outer(A.astype(dtype), B.astype(dtype)) for A, B in factors]
     edges = _edges(flat, outer, recipe.traced, parts)
     # Parts are cut before anything is multiplied out: XLA then writes each where it is computed. A
     # slice of a finished array is a copy, which costs the contraction as much as symmetry saves.
     parts_of = [_rows((flat, outer), *edge) for edge in itertools.pairwise(edges)]
-    return [_contractible(flat, outer, recipe.traced) for flat, outer in parts_of]
+    found = [_contractible(flat, outer, recipe) for flat, outer in parts_of]
+    return jax.tree.map(jnp.sign, found) if signed else found
 
 
 def _rows(tree: PyTree, start: int, stop: int) -> PyTree:
@@ -86,12 +99,14 @@ def _edges(flat: list[Array], outer: list[Outer], traced: bool, parts: int) -> l
     return [n * k // count for k in range(count + 1)]
 
 
-def _contractible(flat: list[Float[Array, "n c _"]], outer: list[Outer], traced: bool) -> Features:
-    flat = flat + [_multiplied_out(o) for o in outer if _is_better_flat(o, traced)]
+def _contractible(
+    flat: list[Float[Array, "n c _"]], outer: list[Outer], recipe: Recipe
+) -> Features:
+    flat = flat + [_multiplied_out(o) for o in outer if _is_better_flat(o, recipe)]
     small = [g for g in flat if g.shape[2] <= _SMALL_LEAF]
     large = [g for g in flat if g.shape[2] > _SMALL_LEAF]
     joined = [*large, jnp.concatenate(small, axis=2)] if small else large
-    return Features(joined, [o for o in outer if not _is_better_flat(o, traced)])
+    return Features(joined, [o for o in outer if not _is_better_flat(o, recipe)])
 
 
 class Cost(NamedTuple):
@@ -100,6 +115,10 @@ class Cost(NamedTuple):
     row: int  # for the features of one sample, while they are computed
     kept: int  # for the features of one sample
     pair: int  # for the contraction, each pair of samples
+
+    def whole(self, rows: int) -> int:
+        """What the kernel of so many rows takes if all are computed at a time."""
+        return rows * (2 * self.row + self.pair * rows)
 
     def block(self, memory: int | float) -> int:
         """The most rows of a block whose kernel with another fits; 0 if not even one does."""
@@ -113,11 +132,11 @@ class Cost(NamedTuple):
         Features take less memory once they are computed, and the more of them are held, the less
         often the others are computed again.
         """
-        whole = self.block(memory)
-        if rows <= whole:
+        if rows <= self.block(memory):
             return Blocks(rows, 1)
         size = max(1, self.block(memory / 2))
-        return Blocks(size, max(1, int(memory / (2 * size * self.kept))))
+        spared = max(memory / 2, memory - self.whole(size))
+        return Blocks(size, max(1, int(spared / (size * self.kept))))
 
 
 class Blocks(NamedTuple):
@@ -127,17 +146,24 @@ class Blocks(NamedTuple):
     held: int
 
 
-def cost(recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype) -> Cost:
+def cost(recipe: Recipe, trained: PyTree, x: Array | jax.ShapeDtypeStruct, dtype: np.dtype) -> Cost:
     """The memory that the features of samples like `x`, and their kernel, take."""
     row = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
     (of,) = jax.eval_shape(lambda row: features(recipe, trained, row, dtype), row)
+    found = jax.eval_shape(lambda row: _of_rows(recipe, trained, row), row)
     c = of.flat[0].shape[1] if of.flat else of.outer[0].B.shape[1]
     pairs = 1 if recipe.traced else c**2
     positions = max((o.A.shape[1] for o in of.outer), default=1)
     grams = positions**2 * (2 + pairs) if positions > 1 else 0
-    kept = sum(array.size for array in jax.tree.leaves(of)) * dtype.itemsize
-    # Four times: the network's own activations, their gradients, and factors multiplied out.
-    return Cost(4 * kept, kept, (3 * pairs + grams) * dtype.itemsize)
+    kept, passing = (sum(array.size for array in jax.tree.leaves(tree)) for tree in (of, found))
+    # Twice: the network's values and their gradients are as large as the factors.
+    sizes = 2 * (kept + passing), kept, 3 * pairs + grams
+    return Cost(*(size * dtype.itemsize for size in sizes))
+
+
+def _of_rows(recipe: Recipe, trained: PyTree, x: Array):
+    leaves = jax.tree.leaves(trained)
+    return jax.vmap(lambda row: _of_sample(recipe, leaves, row))(x)
 
 
 def _of_sample(recipe: Recipe, leaves: list[Array], x: Array):
@@ -188,14 +214,16 @@ def _stacked(uses: list[Outer]) -> Outer:
     return Outer(jnp.concatenate(A), jnp.concatenate(B, axis=1))
 
 
-def _is_better_flat(outer: Outer, traced: bool) -> bool:
+def _is_better_flat(outer: Outer, recipe: Recipe) -> bool:
     """Whether the gradients themselves are cheaper to contract than their factors.
 
     Multiplications for a pair of samples: factors need two Gram matrices over the positions.
     """
     s, k = outer.A.shape[1:]
     c, o = outer.B.shape[1], outer.B.shape[3]
-    pairs = c if traced else c**2
+    if recipe.entrywise:  # the sign of a product is that of its factors; that of a sum is not
+        return s > 1
+    pairs = c if recipe.traced else c**2
     return pairs * k * o < s**2 * (k + pairs * (o + 1))
 
 

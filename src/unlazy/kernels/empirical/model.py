@@ -19,14 +19,32 @@ from unlazy.core.checks import (
     check_real,
     is_known,
 )
-from unlazy.core.compiling import jit_untuned
+from unlazy.core.compiling import jit_network
+from unlazy.core.machine import free_memory
 from unlazy.core.trained import Trained, partition
+from unlazy.linalg.iterative import Progress
 from unlazy.taylor.movement import float64_if, is_wide
 
 Apply = Callable[[Any, Any], Array]
 """A network `f(params, x)`, with x of shape (n, ...) and outputs (n,) or (n, c)."""
 
 Implementation = Literal["auto", "layerwise", "jacobian", "ntk-vector"]
+
+_SURELY_FREE = 2**28
+
+SIGNS = {None: (False, False), "both": (True, True), "second": (False, True)}
+"""Which of the two gradients of a kernel enter by their signs."""
+
+
+class Options(NamedTuple):
+    """The arguments that all empirical kernels share."""
+
+    trained: Trained = None
+    sum_of_outputs: bool = False
+    sign: str | None = None
+    implementation: str = "auto"
+    memory: int | float | None = None
+    progress: Progress | None = None
 
 
 @runtime_checkable
@@ -43,11 +61,12 @@ class Model(eqx.Module):
 
     f: Apply
     frozen: PyTree
+    is_summed: bool = False  # whether the sum of the outputs stands for them
 
     def batch(self, trained: PyTree, x: Array) -> Float[Array, "n c"]:
         """The outputs at the rows of `x`, one column at least."""
-        out = self.f(eqx.combine(trained, self.frozen), x)
-        return out.reshape(x.shape[0], -1)
+        out = self.f(eqx.combine(trained, self.frozen), x).reshape(x.shape[0], -1)
+        return jnp.sum(out, axis=1, keepdims=True) if self.is_summed else out
 
     def __call__(self, trained: PyTree, x: Array) -> Float[Array, " c"]:
         """The outputs at one sample."""
@@ -62,6 +81,15 @@ class Task(NamedTuple):
     layerwise: bool
     traced: bool
     dtype: np.dtype  # of the kernel
+    signs: tuple[bool, bool] = (
+        False,
+        False,
+    )  # whose gradients enter by sign
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether exchanging the samples leaves the kernel as it is."""
+        return self.signs[0] == self.signs[1]
 
 
 class Problem(NamedTuple):
@@ -71,6 +99,14 @@ class Problem(NamedTuple):
     inputs: dict[str, Any]
     implementation: str
     is_wide: bool  # whether anything is float64
+    given: int | float | None  # bytes of memory
+    progress: Progress | None
+
+    def memory(self, wanted: int | float) -> int | float:
+        """The bytes for temporary arrays, if so many are wanted: few are there without asking."""
+        if self.given is not None:
+            return self.given
+        return _SURELY_FREE if wanted <= _SURELY_FREE else free_memory()
 
     @contextlib.contextmanager
     def precision(self) -> Iterator[None]:
@@ -90,22 +126,26 @@ class Problem(NamedTuple):
 
     def uses_products(self, block: int) -> bool:
         """Whether the kernel is computed column by column, if features of `block` rows fit."""
+        if any(self.task.signs):
+            return False
         return self.implementation == "ntk-vector" or (self.implementation == "auto" and block < 1)
 
 
 def check_problem(
-    f: Apply,
-    params: PyTree,
-    inputs: dict[str, Any],
-    trained: Trained,
-    implementation: str,
-    memory: int | float,
-    *,
-    traced: bool,
+    f: Apply, params: PyTree, inputs: dict[str, Any], options: Options, *, traced: bool
 ) -> Problem:
     """Raise unless the arguments fit each other; `inputs` are arrays of samples by their names."""
+    trained, implementation = options.trained, options.implementation
     check_name(implementation, get_args(Implementation), "implementation")
-    check_positive(memory, "memory")
+    if options.memory is not None:
+        check_positive(options.memory, "memory")
+    if options.sign is not None:
+        check_name(options.sign, tuple(name for name in SIGNS if name), "sign")
+        if implementation == "ntk-vector":
+            raise ValueError(
+                "`implementation` must be another where `sign` is given, got "
+                "implementation='ntk-vector': a product with a vector sums up what has a sign."
+            )
     for name, x in inputs.items():
         check_real(x, name)
     inputs = {  # lists keep their kind: integers may be tokens
@@ -134,11 +174,12 @@ def check_problem(
     with float64_if(wide):
         arrays, frozen = partition(params, trained)
     dtype = np.dtype(np.float64 if is_wide(arrays) else np.float32)
-    task = Task(Model(f, frozen), arrays, implementation != "jacobian", traced, dtype)
-    return Problem(task, inputs, implementation, wide)
+    model = Model(f, frozen, bool(options.sum_of_outputs))
+    task = Task(model, arrays, implementation != "jacobian", traced, dtype, SIGNS[options.sign])
+    return Problem(task, inputs, implementation, wide, options.memory, options.progress)
 
 
-def check_outputs(model: Model, trained: PyTree, x: Array) -> None:
+def check_outputs(model: Model, trained: PyTree, x: jax.ShapeDtypeStruct) -> None:
     """Raise unless `f` returns real outputs of shape (n,) or (n, c) for n rows."""
     rows = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype)
     with calling("f", "these `params` and rows of `x`, or `x1` and `x2`"):
@@ -154,11 +195,22 @@ def check_outputs(model: Model, trained: PyTree, x: Array) -> None:
         raise ValueError(f"`f` must return real floating-point outputs, got dtype {out.dtype}.")
 
 
-def check_rowwise(model: Model, trained: PyTree, x: Array) -> None:
-    """Raise if the output at a row depends on the other rows, as with batch normalisation."""
-    if x.shape[0] < 2 or not all(is_known(leaf) for leaf in (x, *jax.tree.leaves(trained))):
-        return
-    gap, scale, eps = (float(value) for value in _rowwise_gap(model, trained, x))
+def check_rowwise(
+    model: Model, trained: PyTree, x1: Array, x2: Array | None = None
+) -> Callable[[], None]:
+    """Compare outputs at rows alone and among others, as batch normalisation mixes them.
+
+    Returns the check, which raises; call it once the work that it guards is under way, so that a
+    device need not wait for it.
+    """
+    count = x1.shape[0] + (0 if x2 is None else 1)
+    if count < 2 or not all(is_known(leaf) for leaf in jax.tree.leaves((x1, x2, trained))):
+        return lambda: None
+    found = _rowwise_gap(model, trained, x1, x2)
+    return lambda: _raise_unless_rowwise(*np.asarray(found).tolist())
+
+
+def _raise_unless_rowwise(gap: float, scale: float, eps: float) -> None:
     if not np.isfinite(scale):
         raise ValueError(
             "`f` must give finite outputs, got nan or inf at some rows of `x`. Look at `params`."
@@ -171,13 +223,16 @@ def check_rowwise(model: Model, trained: PyTree, x: Array) -> None:
         )
 
 
-@jit_untuned
-def _rowwise_gap(model: Model, trained: PyTree, x: Array) -> tuple[Array, Array, float]:
+@jit_network
+def _rowwise_gap(model: Model, trained: PyTree, x1: Array, x2: Array | None) -> Float[Array, "3"]:
+    x = x1[: x1.shape[0] : max(x1.shape[0] // 3, 1)][:4]  # a few samples, spread over the rows
+    x = x if x2 is None else jnp.concatenate([x, x2[-1:].astype(x.dtype)])
     # Beside the parameters: at a start whose halves cancel the outputs are rounding, no scale.
     trained = jax.tree.map(_beside, trained)
     together, alone = model.batch(trained, x), model.batch(trained, x[:1])
     scale = jnp.max(jnp.abs(together))
-    return jnp.max(jnp.abs(together[0] - alone[0])), scale, float(jnp.finfo(scale.dtype).eps)
+    eps = jnp.asarray(jnp.finfo(scale.dtype).eps, scale.dtype)
+    return jnp.stack([jnp.max(jnp.abs(together[0] - alone[0])), scale, eps])
 
 
 def _beside(leaf: Array) -> Array:
