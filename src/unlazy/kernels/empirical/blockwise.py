@@ -27,6 +27,7 @@ from unlazy.linalg.iterative import Progress
 # Tiles a side of the symmetric product: with 4, the work is 10/16 of the full one; more cost more
 # in compilation than they save. Few rows make one tile.
 _TILES = 4
+_FEW_ROWS = 64  # of a kernel that an accelerator computes in one program
 _LONG = 60.0  # seconds from which on an estimate of the time is given unasked
 _FIRST_LOOK = 5.0  # seconds after which the estimate is made
 
@@ -73,6 +74,20 @@ def _features_in_parts(task: Task, x: Array, parts: int, signed: bool) -> list[F
     return features(recipe_of(task, x), task.trained, x, task.dtype, parts, signed=signed)
 
 
+def _at_once(task: Task, x: Array) -> Array:
+    """The symmetric kernel of rows that fit the memory."""
+    if jax.default_backend() != "cpu" and x.shape[0] <= _FEW_ROWS:
+        return _in_one_program(task, x)
+    tiles = _features_in_parts(task, x, _TILES, task.signs[0])
+    return contraction.symmetric(tiles, traced=task.traced)
+
+
+@jit_network
+def _in_one_program(task: Task, x: Array) -> Array:
+    # A program that is started on a device costs up to a millisecond, as much as a small kernel.
+    return contraction.symmetric([features_of(task, x, signed=task.signs[0])], traced=task.traced)
+
+
 def _cross_parts(task: Task, x1: Array, x2: Array, layout: Blocks) -> Iterator[Part]:
     # The smaller set is held: it makes fewer panels, for each of which the other is computed again.
     swapped = x2.shape[0] < x1.shape[0]
@@ -95,8 +110,7 @@ def _symmetric_parts(task: Task, x: Array, layout: Blocks) -> Iterator[Part]:
     traced, signed = task.traced, task.signs[0]
     begins, size = starts(x.shape[0], layout.rows)
     if len(begins) == 1:
-        tiles = _features_in_parts(task, x, _TILES, signed)
-        yield Part((0, 0), contraction.symmetric(tiles, traced=traced))
+        yield Part((0, 0), _at_once(task, x))
         return
     for panel, later in _panels(begins, layout.held):
         held = [features_of(task, x[i : i + size], signed=signed) for i in panel]

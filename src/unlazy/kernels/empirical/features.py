@@ -14,7 +14,9 @@ from unlazy.core.jaxprs import Program, Step, read, trace
 from unlazy.kernels.empirical.layers import Layer, find_layers, unused_leaves
 from unlazy.kernels.empirical.model import Model
 
-_SMALLEST_PART = 128  # rows of the product; below it, products lose more than symmetry saves
+# Rows of the product; below, products lose more than symmetry saves.
+_SMALLEST_PART = 128
+_SMALLEST_ON_ACCELERATOR = 256
 _SMALL_LEAF = 4096  # entries; gradients of smaller leaves are contracted in one product
 
 
@@ -95,7 +97,8 @@ def _rows(tree: PyTree, start: int, stop: int) -> PyTree:
 def _edges(flat: list[Array], outer: list[Outer], traced: bool, parts: int) -> list[int]:
     n, c = flat[0].shape[:2] if flat else outer[0].B.shape[:2]
     rows = n if traced else n * c
-    count = max(min(parts, rows // _SMALLEST_PART, n), 1)
+    least = _SMALLEST_PART if jax.default_backend() == "cpu" else _SMALLEST_ON_ACCELERATOR
+    count = max(min(parts, rows // least, n), 1)
     return [n * k // count for k in range(count + 1)]
 
 
