@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strict set-up of every test: no silent promotion, x64 off as our users run it."""
 
+import logging
 import os
 from importlib.metadata import version
 from pathlib import Path
@@ -86,3 +87,20 @@ def real_data(monkeypatch):
         pytest.skip("the image sets are not on this machine")
     monkeypatch.setenv("UNLAZY_DATA", str(_REAL_DATA))
     return _REAL_DATA
+
+
+@pytest.fixture
+def compilations():
+    """The names of the programs that XLA compiles, in order."""
+    seen = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            if "Finished XLA compilation of" in record.getMessage():
+                seen.append(record.getMessage().split("jit(")[1].split(")")[0])
+
+    logger, handler = logging.getLogger("jax"), Handler()
+    logger.addHandler(handler)
+    with jax.log_compiles(True):
+        yield seen
+    logger.removeHandler(handler)

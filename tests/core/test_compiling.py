@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,23 +9,6 @@ import pytest
 from unlazy.core import compiling
 from unlazy.kernels import empirical_ntk
 from unlazy.train import fit_grid
-
-
-@pytest.fixture
-def compilations():
-    """The names of the programs that XLA compiles, in order."""
-    seen = []
-
-    class Handler(logging.Handler):
-        def emit(self, record):
-            if "Finished XLA compilation of" in record.getMessage():
-                seen.append(record.getMessage().split("jit(")[1].split(")")[0])
-
-    logger, handler = logging.getLogger("jax"), Handler()
-    logger.addHandler(handler)
-    with jax.log_compiles(True):
-        yield seen
-    logger.removeHandler(handler)
 
 
 @pytest.mark.parametrize("tuned", [False, True])

@@ -4,8 +4,8 @@
 A loss is any callable that returns one real number: `loss(params)` without data, `loss(params,
 data)` with data, and a key last if it is stochastic. Arrays in a loss that is a pytree, such as an
 `eqx.Module`, are arguments of the compiled program, like the data. Everything else in it is
-compiled in. Parts with a hash are compared by equality; parts without one may change between two
-calls, and are compiled anew for each.
+compiled in. Parts with a hash are compared by equality, parts without one by identity, and all of
+them by what they compute: a loss that has changed is compiled anew (`current`).
 """
 
 import inspect
@@ -17,6 +17,15 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
+
+from unlazy.core.current import (
+    ByIdentity,
+    Current,
+    hashable,
+    is_constant,
+    program_of,
+    unwrapped,
+)
 
 Loss = Callable[..., Float[Array, ""]]
 """`loss(params)`, or `loss(params, data)` where data is given: a scalar."""
@@ -53,7 +62,7 @@ def needs_data(loss: Any) -> bool:
 def _takes(loss: Any, *arguments: Any) -> bool | None:
     """Whether a function takes these arguments; None where it has no signature, if compiled."""
     try:
-        signature = inspect.signature(loss)
+        signature = inspect.signature(unwrapped(loss))
     except (TypeError, ValueError):
         return None
     try:
@@ -61,26 +70,6 @@ def _takes(loss: Any, *arguments: Any) -> bool | None:
     except TypeError:
         return False
     return True
-
-
-@dataclass(frozen=True, eq=False)
-class Once:
-    """A function without a hash, for one call of a trainer: equal to nothing but itself."""
-
-    function: Callable[..., Any]
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
-        return self.function(*arguments)
-
-
-def hashable(function: Any) -> Any:
-    """The function itself if it has a hash, so that equal ones compile once, else a wrapper."""
-    try:
-        hash(function)
-    except TypeError:
-        return Once(function)
-    return function
 
 
 @dataclass(frozen=True)
@@ -114,7 +103,7 @@ def loss_program(loss: Any) -> tuple[LossProgram, list[Any]]:
     try:
         hash(structure)
     except TypeError:
-        leaves, structure = jax.tree.flatten(Once(loss))
+        leaves, structure = jax.tree.flatten(ByIdentity(loss))
     statics = tuple(None if _is_array(leaf) else hashable(leaf) for leaf in leaves)
     return LossProgram(structure, statics), [leaf for leaf in leaves if _is_array(leaf)]
 
@@ -123,6 +112,13 @@ def as_pytree(loss: Any) -> Any:
     """The loss with its arrays as leaves, and parts without a hash wrapped."""
     program, arrays = loss_program(loss)
     return program.filled(arrays)
+
+
+def current_loss(loss: Any, params: Any, data: Any) -> Any:
+    """The loss as it is now at these arguments, to be compiled in its place; see `current`."""
+    if is_constant(loss):
+        return loss
+    return Current(loss, program_of(call_loss, loss, params, data))
 
 
 def _is_array(leaf: Any) -> bool:

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions as they are now, so that a compiled program is used only while they stay the same.
+
+JAX keeps compiled programs by the identity of a function. What the function reads from its
+surroundings (a global number, a cell of a closure, an attribute, a NumPy array) is compiled in, and
+a change of it goes unnoticed. Here the function is traced anew at each call: whatever it reads
+shows in the trace, and the digest of the trace becomes a part of its identity.
+"""
+
+import dataclasses
+import types
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from unlazy.core.digests import digest
+
+_PACKAGE = __name__.split(".")[0]
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Current(eqx.Module):
+    """A function with the program that it stood for when it was traced.
+
+    It is equal to another one of an equal function and an equal program.
+    """
+
+    function: Callable[..., Any]
+    program: Hashable = eqx.field(static=True)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        return self.function(*arguments)
+
+
+def current(function: Any, *arguments: Any) -> Any:
+    """The function as it is now, to be compiled in the place of `function`.
+
+    Its arrays, if it is a pytree, are no constants. A learner of ours that reads nothing from
+    outside is returned as it is.
+
+    Args:
+        function: what will be compiled.
+        arguments: what it will be called with, or arrays of such shapes (`jax.ShapeDtypeStruct`).
+    """
+    if is_constant(function):
+        return function
+    program = program_of(function, *arguments)
+    is_leaf = jax.tree_util.all_leaves([function])
+    return Current(hashable(function) if is_leaf else function, program)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ByIdentity:
+    """A function without a hash, equal to itself alone."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        return self.function(*arguments)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByIdentity) and self.function is other.function
+
+    def __hash__(self) -> int:
+        return id(self.function)
+
+
+def hashable(function: Any) -> Any:
+    """The function itself if it has a hash, so that equal ones compile once, else a wrapper."""
+    try:
+        hash(function)
+    except TypeError:
+        return ByIdentity(function)
+    return function
+
+
+def unwrapped(function: Any) -> Any:
+    """The function itself, to ask what else it offers."""
+    return function.function if isinstance(function, Current | ByIdentity) else function
+
+
+def program_of(function: Any, *arguments: Any) -> Hashable:
+    """What identifies the program of `function` at such arguments, its derivatives included.
+
+    Where there is no trace, since the call fails or since `function` holds arrays that are being
+    traced, it is equal to nothing else: the function will be traced, and fails, where it is used.
+    """
+    call, leaves = _flat(function, arguments)
+    digests, known = [], set()
+    try:
+        while True:
+            found = digest(jax.make_jaxpr(call)(*leaves))
+            digests.append(found.value)
+            new = found.rules - known
+            if not new:
+                return tuple(digests)
+            # A custom derivative shows only where it is taken; it may use others in turn.
+            known |= new
+            call = _derivative(call, leaves, reverse=any(rule.reverse for rule in known))
+    except Exception:  # whatever it is, the call that is about to follow says it better
+        return _Unequalled()
+
+
+class _Unequalled:
+    """A program that is equal to no other."""
+
+
+def _flat(function: Any, arguments: tuple) -> tuple[Callable[..., Any], list[Any]]:
+    """A new function of the arrays alone: JAX has no trace of it."""
+    leaves, structure = jax.tree.flatten((function, arguments))
+    places = [k for k, leaf in enumerate(leaves) if _is_array(leaf)]
+
+    def call(*arrays: Any) -> list[Any]:
+        function, arguments = structure.unflatten(_with(leaves, places, arrays))
+        return list(filter(eqx.is_array_like, jax.tree.leaves(function(*arguments))))
+
+    return call, [leaves[k] for k in places]
+
+
+def _with(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """The leaves with these values in these places."""
+    filled = list(leaves)
+    for k, value in zip(places, values, strict=True):
+        filled[k] = value
+    return filled
+
+
+def _derivative(
+    call: Callable[..., Any], leaves: Sequence[Any], *, reverse: bool
+) -> Callable[..., Any]:
+    """The derivative along a direction, or with `reverse` the gradient of the sum of outputs."""
+    moving = [k for k, leaf in enumerate(leaves) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+
+    def derivative(*leaves: Any) -> Any:
+        def moved(*floats: Any) -> Any:
+            return list(filter(eqx.is_inexact_array, call(*_with(leaves, moving, floats))))
+
+        floats = [leaves[k] for k in moving]
+        if not reverse:
+            return jax.jvp(moved, floats, floats)
+        out, pull = jax.vjp(moved, *floats)
+        return out, pull(out)
+
+    return derivative
+
+
+def _is_array(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, np.ndarray | jax.ShapeDtypeStruct)
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value is made of this package's immutable classes and of plain values alone."""
+    kind = type(value)
+    if kind in (*_PLAIN, Current) or isinstance(value, jax.Array):
+        return True
+    if kind is types.MethodType:
+        return _is_ours(value.__func__) and is_constant(value.__self__)
+    if not (kind is tuple or _is_ours(kind)):
+        return False
+    if isinstance(value, tuple):
+        return all(map(is_constant, value))
+    parameters = getattr(kind, "__dataclass_params__", None)
+    if not (isinstance(value, eqx.Module) or (parameters is not None and parameters.frozen)):
+        return False
+    return all(is_constant(getattr(value, field.name)) for field in dataclasses.fields(value))
+
+
+def _is_ours(definition: Any) -> bool:
+    return definition.__module__.split(".")[0] == _PACKAGE

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Digests of traced functions: equal for two traces that compute the same from their arguments.
+
+A digest covers the operations, how they are wired, their parameters and the values of all
+constants. It leaves out what differs between two traces of an unchanged function: the variables
+themselves, addresses, and the rules of custom derivatives, which are new objects at each trace.
+Whoever needs these rules traces a derivative; `Digest.rules` says where there are any.
+"""
+
+import dataclasses
+import enum
+import hashlib
+import os
+import re
+import types
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+_OF_JAX = os.path.dirname(jax.__file__)
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+")
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type, np.dtype)
+
+# The contents of arrays of JAX by their identity: they cannot change, and a large one is read once.
+_CONTENTS: dict[int, tuple[weakref.ref, str]] = {}
+
+
+class Rule(NamedTuple):
+    """An operation with a derivative of its own, that is not one of JAX's."""
+
+    where: str  # the function and its place in the source, as JAX tells it
+    reverse: bool  # whether it has no forward derivative
+
+
+class Digest(NamedTuple):
+    """The digest of a program, and the rules of derivatives that are not in it."""
+
+    value: str
+    rules: frozenset[Rule]
+
+
+class UnknownValueError(Exception):
+    """A constant is itself being traced: it has no value to compare."""
+
+
+def digest(closed: ClosedJaxpr) -> Digest:
+    """The digest of a traced function.
+
+    Raises:
+        UnknownValueError: a constant belongs to a transformation that is under way.
+    """
+    rules: set[Rule] = set()
+    value = _joined(_program(closed.jaxpr, closed.consts, rules, {}))
+    return Digest(value, frozenset(rules))
+
+
+def _joined(parts: Iterator[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _program(
+    jaxpr: Jaxpr, consts: Sequence[Any], rules: set[Rule], known: dict[int, str]
+) -> Iterator[str]:
+    """The parts of a program: its variables are numbered in the order in which they appear."""
+    numbers: dict[Any, int] = {}
+
+    def read(atom: Any) -> str:
+        if isinstance(atom, Literal):
+            return f"{atom.aval}={_contents(np.asarray(atom.val))}"
+        return str(numbers[atom])
+
+    for variable in (*jaxpr.constvars, *jaxpr.invars):
+        numbers[variable] = len(numbers)
+        yield str(variable.aval)
+    yield from map(_contents, consts)
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        yield from map(read, eqn.invars)
+        yield from _parameters(eqn, rules, known)
+        for variable in eqn.outvars:
+            numbers[variable] = len(numbers)
+    yield from map(read, jaxpr.outvars)
+
+
+def _parameters(eqn: JaxprEqn, rules: set[Rule], known: dict[int, str]) -> Iterator[str]:
+    parameters = eqn.params
+    if eqn.primitive.name.startswith(("custom_jvp_call", "custom_vjp_call")):
+        program = parameters.get("call_jaxpr")
+        where = getattr(getattr(program, "jaxpr", program), "debug_info", None)
+        source = str(getattr(where, "func_src_info", None))
+        if f" at {_OF_JAX}" not in source:
+            rules.add(Rule(source, eqn.primitive.name.startswith("custom_vjp")))
+        parameters = {"call": program}
+    for name in sorted(parameters):
+        yield name
+        yield _written(parameters[name], rules, known)
+
+
+def _written(value: Any, rules: set[Rule], known: dict[int, str]) -> str:
+    """A parameter of an operation as text that is the same for equal values."""
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, tuple | list | set | frozenset):
+        parts = [_written(part, rules, known) for part in value]
+        return repr(sorted(parts) if isinstance(value, set | frozenset) else parts)
+    if isinstance(value, ClosedJaxpr | Jaxpr):
+        # One inner program may be called many times. Its digest is good for this trace only:
+        # NumPy's arrays among its constants may change.
+        if id(value) not in known:
+            inner, consts = (value, ()) if isinstance(value, Jaxpr) else (value.jaxpr, value.consts)
+            known[id(value)] = _joined(_program(inner, consts, rules, known))
+        return known[id(value)]
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return _contents(value)
+    if isinstance(value, Mapping):
+        pairs = ((repr(key), _written(part, rules, known)) for key, part in value.items())
+        return repr(sorted(pairs))
+    if isinstance(value, types.FunctionType):  # of the host: it reads its surroundings when it runs
+        return f"{value.__qualname__} {hash(value.__code__)}"
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return f"{type(value).__qualname__} {_written(fields, rules, known)}"
+    return _ADDRESS.sub("", repr(value))
+
+
+def _contents(array: Any) -> str:
+    """The digest of an array's entries."""
+    if isinstance(array, Tracer):
+        raise UnknownValueError
+    if not isinstance(array, jax.Array):
+        return _of_entries(np.asarray(array))
+    found = _CONTENTS.get(id(array))
+    if found is not None and found[0]() is array:
+        return found[1]
+    text, place = _of_entries(_on_host(array)), id(array)
+    _CONTENTS[place] = weakref.ref(array, lambda _: _CONTENTS.pop(place, None)), text
+    return text
+
+
+def _on_host(array: jax.Array) -> np.ndarray:
+    is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(array) if is_key else array)
+
+
+def _of_entries(array: np.ndarray) -> str:
+    head = f"{array.dtype} {array.shape} "
+    if array.size <= 1:
+        return head + array.tobytes().hex()
+    entries = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return head + hashlib.sha256(entries.data).hexdigest()
