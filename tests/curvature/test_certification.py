@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -42,3 +43,19 @@ def test_bad_arguments_are_named(getkey):
         certify(loss, jnp.full(2, jnp.nan), key=getkey())
     with pytest.raises(ValueError, match="`loss` must be finite with a finite gradient"):
         certify(lambda w: jnp.sum(1 / w), jnp.zeros(2), key=getkey())
+
+
+@pytest.mark.parametrize("smoothing", [None, 0.1])
+def test_a_changed_closure_changes_the_verdict(smoothing):
+    sign = 1.0
+
+    def verdict():
+        loss = certify(bowl, jnp.zeros(2), smoothing=smoothing, draws=64, key=jax.random.key(0))
+        return loss.verdict
+
+    def bowl(w):
+        return w[0] ** 2 + sign * w[1] ** 2
+
+    before = verdict()
+    sign = -1.0
+    assert (before, verdict()) == ("second-order stationary", "saddle")

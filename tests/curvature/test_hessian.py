@@ -194,3 +194,45 @@ def test_an_equinox_model_keeps_its_functions_and_float64_its_digits():
     np.testing.assert_allclose(
         hvp(lambda w: w[0] ** 3, w, np.array([1.0, 0.0]))[0], 6 * w[0], rtol=1e-15
     )
+
+
+def test_a_changed_closure_changes_products_and_spectra():
+    scale, name = 1.0, "a"
+
+    def loss(params):
+        return scale * (jnp.sum(params["a"] ** 2) + jnp.sum(params["b"] ** 4))
+
+    def trained(path):
+        return name in path
+
+    params = {"a": jnp.array([1.0, 2.0]), "b": jnp.ones(3)}
+
+    def values():
+        ends = [
+            extreme_eigenvalues(loss, params, key=jr.key(0), **options).largest
+            for options in ({}, {"dense": False, "steps": 5}, {"smoothing": 0.1, "draws": 64})
+        ]
+        return hvp(loss, params, params, trained=trained), ends
+
+    product, ends = values()
+    np.testing.assert_allclose(product["a"], 2 * params["a"])
+    scale = 10.0
+    again, tenfold = values()
+    np.testing.assert_allclose(again["a"], 20 * params["a"])
+    np.testing.assert_allclose(tenfold, np.multiply(ends, 10), rtol=1e-9)
+    name = "b"
+    other, _ = values()
+    np.testing.assert_allclose(other["a"], 0.0)
+    np.testing.assert_allclose(other["b"], 120.0)
+
+
+def test_a_second_product_compiles_nothing(compilations):
+    def loss(w):
+        return jnp.sum(jax.nn.relu(w) ** 3) + jnp.sum(w * jnp.array([1.0, 2.0]))
+
+    w, other = jnp.ones(2), jnp.array([2.0, -3.0])
+    hvp(loss, w, w)
+    assert compilations
+    compilations.clear()
+    hvp(loss, other, w)
+    assert compilations == []

@@ -314,3 +314,21 @@ def test_kernels_that_overflow_are_refused():
         ntk(np.array([[100.0, 0.0], [1.0, 0.0]]), activation="exp")
     with pytest.raises(ValueError, match=r"`x2` must keep every .* infinite kernel in row 1\."):
         ntk(np.eye(2), np.array([[1.0, 0.0], [100.0, 0.0]]), activation="exp")
+
+
+def test_a_changed_closure_of_an_activation_changes_the_kernel(compilations):
+    power = 1
+
+    def activation(z):
+        return z**power
+
+    x = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]])
+    options = {"activation": activation, "weight_variance": 1.0}
+    np.testing.assert_allclose(nngp(x, **options), x @ x.T / 2, rtol=1e-9)
+    compilations.clear()
+    nngp(x, **options)
+    assert compilations == []
+    power = 2  # E[u^2 v^2] of Gaussians of variances a and b and covariance c is ab + 2c^2
+    C = x @ x.T / 2
+    expected = np.outer(np.diag(C), np.diag(C)) + 2 * C**2
+    np.testing.assert_allclose(nngp(x, **options), expected, rtol=1e-9)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import functools
 import math
 import re
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from unlazy.core.errors import UnlazyWarning
-from unlazy.kernels import operator, relu_gram
+from unlazy.kernels import empirical_ntk_traced, operator, relu_gram
 from unlazy.kernels.tiles import Tiles
 
 MEMORIES = [
@@ -258,3 +259,23 @@ def test_bad_arguments_are_named(call, message, no_shape_checker):
 def test_bad_inputs_are_named(x, no_shape_checker):
     with pytest.raises(ValueError, match="`x` must"):
         operator(laplace, x)
+
+
+def test_a_changed_closure_changes_the_products_of_an_operator():
+    alpha = 1.0
+
+    def f(w, x):
+        return alpha * jnp.tanh(x @ w)
+
+    def plain(x1, x2=None):
+        return alpha**2 * x1 @ (x1 if x2 is None else x2).T
+
+    x, w = np.random.default_rng(0).standard_normal((6, 3)), np.ones((3, 2))
+    kernels = (functools.partial(empirical_ntk_traced, f, w), plain)
+    operators = [operator(kernel, x) for kernel in kernels]
+    before = [H.matvec(np.ones(6)) for H in operators]
+    alpha = 10.0
+    for H, old in zip(operators, before, strict=True):
+        np.testing.assert_allclose(H.matvec(np.ones(6)), 100 * old, rtol=1e-9)
+    for kernel, old in zip(kernels, before, strict=True):
+        np.testing.assert_allclose(operator(kernel, x).matvec(np.ones(6)), 100 * old, rtol=1e-9)

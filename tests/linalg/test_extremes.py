@@ -82,3 +82,14 @@ def test_tiny_matrices_and_the_zero_matrix(n):
 def test_products_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="`matvec` must give finite products"):
         ends(np.full((3, 3), np.nan))
+
+
+def test_a_changed_closure_changes_the_spectrum():
+    scale = 1.0
+
+    def matvec(v):
+        return scale * v * jnp.array([-1.0, 2.0, 3.0])
+
+    np.testing.assert_allclose(extreme_eigen(matvec, jnp.ones(3)).values, [-1.0, 3.0])
+    scale = 2.0
+    np.testing.assert_allclose(extreme_eigen(matvec, jnp.ones(3)).values, [-2.0, 6.0])

@@ -236,16 +236,52 @@ def test_training_the_model_twice_compiles_once():
     assert expand(f, params, 2) != expand(f, moved(params, delta, 0.0), 2)
 
 
-def test_a_second_call_of_terms_traces_nothing():
-    traces = []
-
+def test_a_second_call_of_terms_compiles_nothing(compilations):
     def f(w, x):
-        traces.append(1)
         return jnp.tanh(x @ w)
 
-    for seed in (0, 1):
-        terms(f, jr.normal(jr.key(seed), (3,)), jnp.ones(3), jnp.ones((2, 3)), 2)
-    assert len(traces) == 1
+    delta, x, one, two = jnp.ones(3), jnp.ones((2, 3)), *jr.normal(jr.key(0), (2, 3))
+    terms(f, one, delta, x, 2)
+    assert compilations
+    compilations.clear()
+    terms(f, two, delta, x, 2)
+    assert compilations == []
+
+
+def test_a_changed_closure_changes_terms_and_model():
+    alpha = 1.0
+
+    def f(w, x):
+        return alpha * jnp.tanh(x @ w)
+
+    w, x = jr.normal(jr.key(0), (3, 2)), jr.normal(jr.key(1), (4, 3))
+    g = expand(f, w, 2)
+
+    def values():
+        return (
+            terms(f, w, jnp.ones_like(w), x, 3),
+            g(2 * w, x),
+            jax.grad(lambda new: jnp.sum(g(new, x)))(2 * w),
+            jax.vmap(g, in_axes=(0, None))(jnp.stack([w, 2 * w]), x),
+        )
+
+    before = values()
+    alpha = 10.0
+    for old, new in zip(before, values(), strict=True):
+        np.testing.assert_allclose(new, 10 * old, rtol=1e-5, atol=1e-5)
+
+
+def test_a_changed_kink_is_met():
+    shift = 1.0
+
+    def f(w, x):
+        return jax.nn.relu(x @ w - shift)
+
+    w, x = jnp.array([2.0]), jnp.ones((1, 1))
+    np.testing.assert_allclose(terms(f, w, w, x, 1).ravel(), [1.0, 2.0])
+    shift = 2.0
+    with pytest.raises(NoTaylorTermError):
+        terms(f, w, w, x, 1)
 
 
 def test_an_equinox_model_with_its_functions_among_the_leaves(x64):

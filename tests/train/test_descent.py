@@ -13,6 +13,7 @@ from unlazy.core.errors import UnlazyWarning
 from unlazy.curvature import certify
 from unlazy.nets import TwoLayer
 from unlazy.papers.bai_lee2020 import QuadraticRisk
+from unlazy.taylor import expand
 from unlazy.train import LossBelow, RelativeLossBelow, SquaredError, fit
 
 
@@ -169,19 +170,54 @@ def test_progress_ends_at_the_total_and_never_goes_back(problem):
     assert 10 <= len(seen) <= 60
 
 
-def test_a_second_run_compiles_nothing(problem):
+def test_a_second_run_compiles_nothing(problem, compilations):
     net, params, x, y = problem
-    optimizer, traces = optax.sgd(0.1), []
+    optimizer = optax.sgd(0.1)
 
     def model(params, x):
-        traces.append(1)
         return net(params, x)
 
     fit(SquaredError(model), params, (x, y), optimizer=optimizer, steps=10)
-    count = len(traces)
-    assert count > 0
+    assert compilations
+    compilations.clear()
     fit(SquaredError(model), params, (x, y), optimizer=optimizer, steps=10)
-    assert len(traces) == count
+    assert compilations == []
+
+
+def test_a_changed_closure_changes_loss_records_schedule_and_stop():
+    scale, rate, weight, limit = 1.0, 0.1, 1.0, 0.0
+
+    def loss(w):
+        return scale * jnp.sum(w**2) / 2
+
+    def run():
+        return fit(loss, jnp.ones(2), None, optimizer=optimizer, steps=2, **measured)
+
+    optimizer = optax.sgd(lambda step: rate * jnp.ones_like(step, float))
+    measured = {"record": {"norm": lambda w: weight * jnp.sum(w)}, "stop": lambda a, _: a < limit}
+    np.testing.assert_allclose(run().params, 0.9**2, rtol=1e-6)
+    scale = 2.0
+    np.testing.assert_allclose(run().params, 0.8**2, rtol=1e-6)
+    rate = 0.2
+    np.testing.assert_allclose(run().params, 0.6**2, rtol=1e-6)
+    weight = 5.0
+    np.testing.assert_allclose(run().records["norm"], 10 * 0.6 ** np.arange(3), rtol=1e-6)
+    limit = 1.0
+    np.testing.assert_allclose(run().loss, [2.0, 2.0 * 0.36], rtol=1e-6)
+
+
+def test_a_taylor_model_in_training_sees_a_changed_closure():
+    alpha = 1.0
+    g = expand(lambda w, x: alpha * (x @ w), jnp.ones(1), 1)
+    optimizer, x = optax.sgd(0.1), jnp.ones((1, 1))
+
+    def loss(w, x):
+        return jnp.sum(g(w, x))
+
+    first = fit(loss, jnp.ones(1), x, optimizer=optimizer, steps=1).params
+    alpha = 3.0
+    second = fit(loss, jnp.ones(1), x, optimizer=optimizer, steps=1).params
+    np.testing.assert_allclose([first[0], second[0]], [0.9, 0.7], rtol=1e-6)
 
 
 def test_only_the_chosen_parameters_move(problem):

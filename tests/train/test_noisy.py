@@ -198,3 +198,23 @@ def test_ragged_data_is_refused():
             batch_size=2,
             key=jr.key(0),
         )
+
+
+def test_a_changed_closure_changes_loss_and_schedule():
+    scale, rate = 1.0, 0.1
+
+    def loss(w):
+        return scale * jnp.sum(w**2) / 2
+
+    def schedule(step):
+        return rate * jnp.ones_like(step, float)
+
+    def run():
+        end = noisy_sgd(loss, jnp.ones(3), None, learning_rate=schedule, steps=1, key=jr.key(0))
+        return end.params
+
+    np.testing.assert_allclose(run(), 0.9, rtol=1e-6)
+    scale = 2.0
+    np.testing.assert_allclose(run(), 0.8, rtol=1e-6)
+    rate = 0.2
+    np.testing.assert_allclose(run(), 0.6, rtol=1e-6)

@@ -220,3 +220,27 @@ def test_a_bad_rule_is_named():
         Perturbation(radius=0.0)
     with pytest.raises(ValueError, match="`patience` must be an integer >= 0"):
         Perturbation(patience=-1)
+
+
+def test_a_changed_closure_changes_loss_records_and_learning_rate():
+    scale, weight = 1.0, 1.0
+
+    def loss(w):
+        return scale * jnp.sum(w**2) / 2
+
+    def norm(w):
+        return weight * jnp.sum(w)
+
+    def run(learning_rate: float | None = 0.1):
+        options = {"learning_rate": learning_rate, "momentum": 0.0, "record": {"norm": norm}}
+        return perturbed_gradient_descent(
+            loss, jnp.ones(2), None, steps=1, key=jr.key(0), **options
+        )
+
+    np.testing.assert_allclose(run().params, 0.9, rtol=1e-6)
+    # Without a rate the step is 0.15 over the largest curvature, whatever the scale.
+    np.testing.assert_allclose(run(None).params, 0.85, rtol=1e-6)
+    scale, weight = 2.0, 3.0
+    np.testing.assert_allclose(run().params, 0.8, rtol=1e-6)
+    np.testing.assert_allclose(run().records["norm"], [6.0, 4.8], rtol=1e-6)
+    np.testing.assert_allclose(run(None).params, 0.85, rtol=1e-6)

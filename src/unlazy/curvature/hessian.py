@@ -15,11 +15,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.core.loss_calls import Loss, as_pytree, check_loss_call
+from unlazy.core.loss_calls import Loss, as_pytree, check_loss_call, current_loss
 from unlazy.core.trained import Trained, partition
 from unlazy.curvature.objective import Objective, check_alike, check_scalar, float64_objective
 from unlazy.curvature.smoothed import SampledHessian, Smoothing, smoothed
-from unlazy.linalg.extremes import Matvec, extreme_eigen
+from unlazy.linalg.extremes import Matvec, lanczos_ends
 from unlazy.taylor.movement import float64_if, is_wide
 
 _DENSE = 2000  # parameters up to which the Hessian is formed
@@ -63,14 +63,15 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
     check_loss_call(loss, data)
     # Float64 parameters keep their digits whatever the global setting is.
     with float64_if(is_wide(params)):
-        return _hvp(as_pytree(loss), params, v, data, trained)
+        params = jax.tree.map(_as_array, params)
+        arrays, frozen = partition(params, trained)
+        loss = current_loss(as_pytree(loss), params, data)
+        return _hvp(Objective(loss, arrays, frozen, data), params, v)
 
 
 @eqx.filter_jit
-def _hvp(loss: Loss, params: Any, v: Any, data: Any, trained: Trained) -> Any:
-    params = jax.tree.map(_as_array, params)
-    arrays, frozen = partition(params, trained)
-    objective = Objective(loss, arrays, frozen, data)
+def _hvp(objective: Objective, params: Any, v: Any) -> Any:
+    arrays = objective.trained
     check_scalar(jax.eval_shape(objective, arrays))
     direction = jax.tree.map(
         lambda leaf, part: None if leaf is None else jnp.asarray(part, leaf.dtype),
@@ -207,7 +208,7 @@ def spectrum_ends(
     else:
         start = jr.normal(key, flat.shape, jnp.float64)
         try:
-            found = extreme_eigen(matvec, start, steps=steps)
+            found = lanczos_ends(matvec, start, steps=steps)
         except ValueError as error:
             raise ValueError(_NOT_FINITE) from error
         values, vectors, errors = found.values, found.vectors, found.errors

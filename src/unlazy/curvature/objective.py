@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_finite
 from unlazy.core.errors import UnlazyWarning, user_level
-from unlazy.core.loss_calls import Loss, as_pytree, call_loss, check_loss_call
+from unlazy.core.loss_calls import Loss, as_pytree, call_loss, check_loss_call, current_loss
 from unlazy.core.trained import Trained, partition
 
 
@@ -51,7 +51,7 @@ def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> O
     arrays, frozen = partition(params, trained)
     for leaf in jax.tree.leaves(arrays):
         check_finite(leaf, "params")
-    objective = Objective(loss, arrays, frozen, data)
+    objective = Objective(current_loss(loss, params, data), arrays, frozen, data)
     out = jax.eval_shape(objective, arrays)
     check_scalar(out)
     if out.dtype != jnp.float64:

@@ -31,7 +31,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from unlazy.core.checks import check_positive
 from unlazy.curvature.kinks import jumps, may_kink
 from unlazy.curvature.objective import Objective
-from unlazy.linalg import extreme_eigen
+from unlazy.linalg.extremes import lanczos_ends
 
 Smoothing = Any
 """The standard deviation of the noise: one number, or a tree of them that begins as `params` do."""
@@ -91,7 +91,7 @@ class SampledHessian(eqx.Module):
             signs = jr.rademacher(key_signs, (n,), jnp.float64)
             noise = self.weighted((signs - jnp.mean(signs)) / n, centred=True)
             start = jr.normal(key_start, (p,), jnp.float64)
-            ends = extreme_eigen(noise, start, steps=min(p, _FLIP_STEPS))
+            ends = lanczos_ends(noise, start, steps=min(p, _FLIP_STEPS))
             largest = max(largest, *(abs(value) for value in ends.values))
         return float(largest) + float(self.unseen)
 
@@ -104,7 +104,7 @@ class SampledHessian(eqx.Module):
         first = jnp.arange(n) < n // 2
         chosen = self.weighted(first / jnp.sum(first), centred=False)
         start = jr.normal(key, (p,), jnp.float64)
-        v = extreme_eigen(chosen, start, steps=min(p, steps)).vectors[0]
+        v = lanczos_ends(chosen, start, steps=min(p, steps)).vectors[0]
         at_point, forms = _along(self, v)
         rest = np.asarray(forms)[n // 2 :]
         error = float(np.std(rest, ddof=1)) / math.sqrt(len(rest))

@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.activations import Activation, activation
+from unlazy.core.current import current
+from unlazy.core.float64 import float64
 from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments, sine
 from unlazy.kernels.series import SeriesDual
 from unlazy.special import arc_cosine
@@ -29,7 +31,10 @@ def dual_of(phi: ActivationLike) -> Dual:
     phi = _recognised(phi)
     if isinstance(phi, Activation) and phi.shift == 0 and phi.name in _CLOSED:
         return _CLOSED[phi.name](*phi.coefficients)
-    return SeriesDual(phi)
+    if isinstance(phi, Activation):
+        return SeriesDual(phi)
+    with float64():
+        return SeriesDual(current(phi, jax.ShapeDtypeStruct((2,), np.float64)))
 
 
 def _recognised(phi: Activation | Callable[[Array], Array]) -> Activation | Callable:

@@ -12,6 +12,7 @@ import scipy.linalg
 from jaxtyping import Array, Bool, Float, Float64, Int
 
 from unlazy.core.checks import check_count
+from unlazy.core.current import current
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 
@@ -68,6 +69,12 @@ def extreme_eigen(matvec: Matvec, start: Float[Array, " n"], *, steps: int = 100
     check_count(steps, "steps")
     with float64():
         start = jnp.asarray(start, jnp.float64)
+        return lanczos_ends(current(matvec, start), start, steps=steps)
+
+
+def lanczos_ends(matvec: Matvec, start: Float[Array, " n"], *, steps: int) -> ExtremeEigen:
+    """`extreme_eigen` for a product that reads nothing from its surroundings, or is `current`."""
+    with float64():
         basis = _lanczos(matvec, start, min(steps, start.size))
         k, alpha, beta = int(basis.size), np.asarray(basis.alpha), np.asarray(basis.beta)
         if not (np.isfinite(alpha[:k]).all() and np.isfinite(beta[:k]).all()):

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
+from unlazy.core.current import current, unwrapped
 from unlazy.core.entries import entry
 from unlazy.special.array_series import Series, dense, total
 from unlazy.taylor.context import SPARE
@@ -103,7 +104,8 @@ class TaylorModel(eqx.Module):
 
     A network `g(new_params, x)` itself: differentiable in both modes, and usable under `jit` and
     `vmap`, so that it is trained as the network is. Two are equal when they have the same `f`, the
-    same order and the very same arrays for `params`: training twice compiles once.
+    same order and the very same arrays for `params`: training twice compiles once. Each call sees
+    what `f` reads from outside as it is then.
     """
 
     f: Apply
@@ -180,6 +182,7 @@ def _values(
     params: PyTree, f: Apply, to: PyTree, x: PyTree, order: int, at_kinks: AtKinks, summed: bool
 ) -> Array:
     """As `_compiled`, with the terms at kinks checked from both sides."""
+    f = current(f, params, x)
     found = _compiled(params, f, to, x, order, 0, summed)
     if order == 0 or at_kinks == "jax" or not found.has_ties():
         return found.values
@@ -253,8 +256,8 @@ def _series(
     params: PyTree, f: Apply, delta: PyTree, x: PyTree, order: int, side: int
 ) -> tuple[Series, dict[str, Array]]:
     """The series, and by the name of an operation whether equal values moved apart there."""
-    if isinstance(f, HasTaylorSeries) and side == 0:
-        return f.taylor_series(params, delta, x, order)
+    if isinstance(own := unwrapped(f), HasTaylorSeries) and side == 0:
+        return own.taylor_series(params, delta, x, order)
     leaves, structure = jax.tree.flatten(params, is_leaf=lambda leaf: leaf is None)
     moves = jax.tree.leaves(delta, is_leaf=lambda leaf: leaf is None)
     moving = [k for k, move in enumerate(moves) if move is not None]

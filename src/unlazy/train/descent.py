@@ -80,7 +80,9 @@ def fit(
     """Train by full-batch gradient descent, or by SGD over mini-batches.
 
     The steps are compiled in up to fifty chunks, all by the same program; a second call with an
-    equal loss, the same optimiser object and about as many steps compiles nothing.
+    equal loss, the same optimiser object and about as many steps compiles nothing. What the loss,
+    the records, the optimiser or the stop rule read from outside may change between two calls:
+    they are traced at each call, and compiled anew if they compute something else.
 
     Args:
         loss: `loss(params, batch)`, a scalar; `batch` has the structure of `data`. Or

@@ -3,7 +3,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from unlazy.core.checks import check_count
+from unlazy.core.current import program_of
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.loss_calls import hashable
 from unlazy.train.history import History, Outcome
@@ -58,6 +59,7 @@ class _Plan(NamedTuple):
     stop: StopRule | None
     record: tuple[tuple[str, Record], ...]
     record_every: int
+    program: Hashable = None  # of a step, as the functions above are now
     rows: int = 0  # recorded rows in a chunk
 
 
@@ -79,6 +81,7 @@ def run_loop(
     # A power of two, so that runs of similar length share one compiled chunk.
     rows = 2 ** max(0, math.ceil(math.log2(max(1, steps / record_every) / _CHUNKS)))
     measures = _Plan(stepper, stop, _named(record or {}), record_every)
+    measures = measures._replace(program=program_of(partial(_called, measures), state, data))
     plan = measures._replace(rows=rows)
     carry = _start(measures, state, data)
     if not bool(jnp.isfinite(carry.first_loss)):
@@ -98,6 +101,13 @@ def run_loop(
     if not np.isfinite(last.loss):
         carry = _last_finite(plan, boundaries, int(last.step), data, steps)
     return _history(plan, chunks, last, carry, data, steps)
+
+
+def _called(plan: _Plan, state: Any, data: Any) -> tuple[Any, ...]:
+    """All that a step calls, once: its trace shows what the functions of the plan read."""
+    loss, following = plan.stepper.step(state, data)
+    stopped = None if plan.stop is None else plan.stop(loss, loss)
+    return loss, following, stopped, _measure(plan, state, data)
 
 
 def _named(record: Mapping[str, Record]) -> tuple[tuple[str, Record], ...]:

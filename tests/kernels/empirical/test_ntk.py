@@ -220,19 +220,41 @@ def test_kernel_works_under_jit_and_can_be_differentiated(networks, x64):
     assert float(jax.grad(total)(1.0)) == pytest.approx(float(slope), rel=1e-7)
 
 
-def test_one_program_is_compiled_for_one_shape(networks):
+def test_one_program_is_compiled_for_one_shape(networks, compilations):
     case = networks.CASES["mlp"]()
-    traces = []
+    x, other = networks.samples(case, 9), 2 * networks.samples(case, 9)
+    empirical_ntk(case.f, case.params, x)
+    assert compilations
+    compilations.clear()
+    empirical_ntk(case.f, jax.tree.map(lambda leaf: leaf, case.params), other)
+    assert compilations == []
 
-    def f(params, x):
-        traces.append(1)
-        return case.f(params, x)
 
-    x = networks.samples(case, 9)
-    empirical_ntk(f, case.params, x)
-    before = len(traces)
-    empirical_ntk(f, jax.tree.map(lambda leaf: leaf, case.params), 2 * x)
-    assert len(traces) == before
+@pytest.mark.parametrize("implementation", ["layerwise", "jacobian", "ntk-vector"])
+def test_a_changed_closure_changes_the_kernel(implementation):
+    alpha = 1.0
+
+    def f(w, x):
+        return alpha * jnp.tanh(x @ w)
+
+    w, x = jr.normal(jr.key(0), (3, 2)), jr.normal(jr.key(1), (5, 3))
+
+    def kernels():
+        return (
+            empirical_ntk(f, w, x, implementation=implementation),
+            empirical_ntk(f, w, x[:2], x, implementation=implementation),
+            empirical_ntk_traced(f, w, x, implementation=implementation),
+            empirical_ntk_diagonal(f, w, x, implementation=implementation),
+        )
+
+    before = kernels()
+    alpha = 10.0
+    for old, new in zip(before, kernels(), strict=True):
+        np.testing.assert_allclose(new, 100 * old, rtol=1e-5, atol=1e-6)
+    slopes = [jax.grad(lambda w: jnp.sum(empirical_ntk_traced(f, w, x)))(w)]
+    alpha = 1.0
+    slopes += [jax.grad(lambda w: jnp.sum(empirical_ntk_traced(f, w, x)))(w)]
+    np.testing.assert_allclose(slopes[0], 100 * slopes[1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("init", ["antisymmetric", "symmetric", "sphere"])

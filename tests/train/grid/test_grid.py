@@ -226,6 +226,31 @@ def test_a_second_grid_of_equal_size_compiles_nothing(caplog):
     assert run([0.02, 0.3, 0.04, 0.03], 2) == []
 
 
+def test_a_changed_closure_changes_loss_metric_and_optimizer():
+    scale, weight, factor = 1.0, 1.0, 1.0
+
+    def loss(w):
+        return scale * jnp.sum(w**2) / 2
+
+    def optimizer(lr, wd):
+        return optax.sgd(factor * lr)
+
+    def metric(w):
+        return weight * jnp.sum(w)
+
+    def run():
+        options = {"learning_rates": [0.1, 0.2], "optimizer": optimizer, "metric": metric}
+        return fit_grid(loss, jnp.ones(2), None, epochs=1, **options).best("train")
+
+    np.testing.assert_allclose(run().params, 0.8, rtol=1e-6)
+    scale = 2.0
+    np.testing.assert_allclose(run().params, 0.6, rtol=1e-6)
+    factor = 2.0
+    np.testing.assert_allclose(run().params, 0.2, rtol=1e-6)
+    weight = -1.0  # the least is now the largest
+    np.testing.assert_allclose(run().params, 0.6, rtol=1e-6)
+
+
 def test_training_happens_in_the_dtype_of_the_parameters(x64):
     start, data = START.astype(jnp.float32), jax.tree.map(lambda a: a.astype(jnp.float32), DATA)
     results = fit_grid(loss, start, data, learning_rates=[0.01], epochs=2)

@@ -20,6 +20,7 @@ from unlazy.core.checks import (
     is_known,
 )
 from unlazy.core.compiling import jit_network
+from unlazy.core.current import current
 from unlazy.core.machine import free_memory
 from unlazy.core.trained import Trained, partition
 from unlazy.linalg.iterative import Progress
@@ -116,13 +117,24 @@ class Problem(NamedTuple):
 
     def samples(self, name: str) -> Array:
         """The inputs as an array of the parameters' precision."""
-        x, dtype = jnp.asarray(self.inputs[name]), self.task.dtype
+        x = jnp.asarray(self.inputs[name])
+        dtype = self._dtype_of(x)
+        return x if x.dtype == dtype else x.astype(dtype)
+
+    def as_it_is_now(self) -> "Problem":
+        """The problem of the network with what it reads from its surroundings at this moment."""
+        model, x = self.task.model, next(iter(self.inputs.values()))
+        with self.precision():
+            dtype = self._dtype_of(x)
+            rows = jax.ShapeDtypeStruct((2, *x.shape[1:]), jax.dtypes.canonicalize_dtype(dtype))
+            f = current(model.f, eqx.combine(self.task.trained, model.frozen), rows)
+        model = Model(f, model.frozen, model.is_summed)
+        return self._replace(task=self.task._replace(model=model))
+
+    def _dtype_of(self, x: Any) -> Any:
+        dtype = self.task.dtype
         is_float = jnp.issubdtype(x.dtype, jnp.floating)
-        return (
-            x.astype(dtype)
-            if is_float and (x.dtype == jnp.float64) != (dtype == jnp.float64)
-            else x
-        )
+        return dtype if is_float and (x.dtype == np.float64) != (dtype == np.float64) else x.dtype
 
     def uses_products(self, block: int) -> bool:
         """Whether the kernel is computed column by column, if features of `block` rows fit."""
@@ -176,7 +188,8 @@ def check_problem(
     dtype = np.dtype(np.float64 if is_wide(arrays) else np.float32)
     model = Model(f, frozen, bool(options.sum_of_outputs))
     task = Task(model, arrays, implementation != "jacobian", traced, dtype, SIGNS[options.sign])
-    return Problem(task, inputs, implementation, wide, options.memory, options.progress)
+    problem = Problem(task, inputs, implementation, wide, options.memory, options.progress)
+    return problem.as_it_is_now()
 
 
 def check_outputs(model: Model, trained: PyTree, x: jax.ShapeDtypeStruct) -> None:

@@ -25,6 +25,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.compiling import compiled
+from unlazy.core.current import program_of
 from unlazy.core.entries import entry
 from unlazy.core.loss_calls import Loss, check_loss_call
 from unlazy.core.machine import default_memory
@@ -85,7 +86,8 @@ def fit_grid(
     All lanes of a seed share their initialisation and the order of their mini-batches, and a lane
     computes what a grid of that lane alone would. Training runs in the dtype of the parameters. A
     second call with an equal loss, metric and optimiser and a grid of the same size compiles
-    nothing; functions are equal if they are the same object, or if `==` says so.
+    nothing; functions are equal if they are the same object, or if `==` says so, and if they
+    compute the same: what they read from outside may change between two calls.
 
     Source: RN-32 and RN-34, for the experiments of arXiv:1905.10337 and arXiv:1811.04918.
 
@@ -253,6 +255,8 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling, need: Need) -> 
     columns = jax.ShapeDtypeStruct((tiling.columns,), jnp.int32)
     epoch = jax.ShapeDtypeStruct((), jnp.int32)
     state = jax.eval_shape(partial(start, plan), shared, rows, columns)
+    arguments = state, shared, rows, columns, epoch
+    plan = plan._replace(program=program_of(partial(_called, plan), *arguments))
     steps = shared.scale.shape[0] * (plan.samples // (plan.batch_size or plan.samples))
     much = steps * tiling.seeds * tiling.settings * need.lane > _MUCH_WORK
     lowered = (
@@ -262,6 +266,15 @@ def compile_programs(plan: Plan, shared: Shared, tiling: Tiling, need: Need) -> 
     )
     with ThreadPoolExecutor(len(lowered)) as pool:
         return Programs(*pool.map(lambda one: compiled(one[0], tuned=one[1]), lowered))
+
+
+def _called(plan: Plan, state: Any, shared: Shared, rows: Any, columns: Any, epoch: Any) -> Any:
+    """All three programs at once: their trace shows what the functions of the plan read."""
+    return (
+        start(plan, shared, rows, columns),
+        advance(plan, state, shared, rows, columns, epoch, epoch),
+        evaluate(plan, state.trained, shared, rows),
+    )
 
 
 class State(NamedTuple):

@@ -2,7 +2,7 @@
 """The user's loss, parameters and data as a hashable plan to compile and the arrays it reads."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -59,6 +59,7 @@ class Plan(NamedTuple):
     batch_size: int | None = None
     at_once: int = 1  # lanes evaluated together
     own_batch: bool = False  # whether every lane has its copy of the batch
+    program: Hashable = None  # of training, as the functions above are now
 
     @property
     def structure(self) -> Any:
