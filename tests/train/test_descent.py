@@ -13,8 +13,14 @@ from unlazy.core.errors import UnlazyWarning
 from unlazy.curvature import certify
 from unlazy.nets import TwoLayer
 from unlazy.papers.bai_lee2020 import QuadraticRisk
-from unlazy.taylor import expand
-from unlazy.train import LossBelow, RelativeLossBelow, SquaredError, fit
+from unlazy.taylor import expand, linearize
+from unlazy.train import (
+    LossBelow,
+    RelativeLossBelow,
+    SquaredError,
+    fit,
+    perturbed_gradient_descent,
+)
 
 
 @pytest.fixture
@@ -371,3 +377,28 @@ def test_a_line_search_works_with_records_and_float32_and_frozen_parameters():
     np.testing.assert_array_equal(history.params.a, params.a)
     assert history.records["norm"][0] == pytest.approx(float(jnp.linalg.norm(params.W)), rel=1e-6)
     assert history.loss[-1] < 1e-3 * history.loss[0]
+
+
+def test_a_history_prints_in_a_few_lines_however_large_the_model():
+    params = [{"kernel": jnp.ones((4, 4)), "bias": jnp.zeros(4)} for _ in range(50)]
+    record = {
+        "norm": lambda params: jnp.sum(params[0]["kernel"] ** 2),
+        "row": lambda p: p[1]["bias"],
+    }
+
+    def loss(params, x):
+        return sum(jnp.sum(layer["kernel"] ** 2) for layer in params) * jnp.mean(x)
+
+    history = fit(loss, params, jnp.ones(3), optimizer=optax.sgd(0.1), steps=4, record=record)
+    assert str(history).splitlines() == [
+        "History(completed at step 4, 1,000 parameters in 100 arrays",
+        f"  loss 800 at step 0, {history.loss[-1]:.4g} at step 4; 5 rows",
+        "  records['norm'] float32[5]",
+        "  records['row'] float32[5, 4])",
+    ]
+    model = linearize(lambda params, x: x @ params[0]["kernel"], params)
+    assert repr(model) == "TaylorModel(order 1 of <lambda>, 1,000 parameters in 100 arrays)"
+    kicked = perturbed_gradient_descent(
+        loss, params, jnp.ones(3), steps=2, learning_rate=0.1, key=jr.key(0)
+    )
+    assert repr(kicked).splitlines()[-1] == "  0 kicks)"

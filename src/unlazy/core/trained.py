@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which parameters are trained: one meaning of `trained` for every function that takes it."""
 
-import operator
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
@@ -12,6 +11,7 @@ from jaxtyping import Array, PyTree
 
 from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
+from unlazy.core.roles import Role, roles
 
 TRAINED = ("hidden", "weights", "last", "all")
 
@@ -28,7 +28,7 @@ class PathFilter(Protocol):
 Trained = str | PathFilter | PyTree[bool] | None
 """None for all, a name for our learners, booleans as a prefix of `params`, or a function of a path.
 
-Chosen leaves that are not floating-point arrays are not trained.
+Chosen leaves that are not floating-point arrays are not trained; running statistics are refused.
 """
 
 
@@ -51,7 +51,6 @@ class BiasedParams(Protocol):
 
 
 P = TypeVar("P")
-_OF_NUMPY = np.ndarray | np.floating
 
 
 @entry
@@ -63,18 +62,25 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
     `trained` reads it as this one does.
 
     Args:
-        params: any pytree. NumPy arrays become JAX arrays, and so do numbers outside of Equinox
-            modules (inside, they are settings); integers, keys and functions are never trained.
-        trained: None or "all": everything; a weight that is used twice gets the gradient of both
-            uses. For the learners of `unlazy.nets` "hidden": all but the last layer, biases
-            included; "weights": the hidden weights without their biases, which is the same for a
-            learner without biases; "last": the output weights. For any `params`:
-            booleans in their structure or a prefix of it, or a function of a leaf's path, such as
-            `lambda path: path.endswith("/weight")`.
+        params: any pytree: an Equinox model, the `variables` or the "params" of a Flax Linen model,
+            the state of an `nnx.split`. NumPy arrays become JAX arrays, and so do numbers outside
+            of Equinox modules (inside, they are settings); integers, keys and functions are never
+            trained.
+        trained: None or "all": every parameter; a weight that is used twice gets the gradient of
+            both uses. What a model keeps beside its parameters is frozen: running statistics of
+            batch normalisation, collections of a Linen model other than "params", variables of an
+            NNX state that are no `nnx.Param`, an `eqx.nn.State`. For the learners of `unlazy.nets`
+            "hidden": all but the last layer, biases included; "weights": the hidden weights without
+            their biases, which is the same for a learner without biases; "last": the output
+            weights. For any `params`: booleans in their structure or a prefix of it, or a function
+            of a leaf's path, such as `lambda path: path.endswith("/weight")` (in a state of Flax
+            nnx, paths end in "/value"). These may choose another collection or variable, but no
+            running statistic.
 
     Raises:
-        ValueError: nothing is trained, or `trained` does not fit `params`; "last" for a `ResNet3`
-            in bottleneck form, whose output weights are also in the hidden layers.
+        ValueError: nothing is trained, or `trained` does not fit `params` or chooses running
+            statistics; "last" for a `ResNet3` in bottleneck form, whose output weights are also in
+            the hidden layers.
         UnknownNameError: `trained` is not a known name.
 
     Example:
@@ -84,15 +90,15 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
         >>> print(trainable.a, frozen.W, combine(trainable, frozen).W.shape)
         None None (4, 3)
     """
-    chosen = jax.tree.map(operator.and_, _chosen(params, trained), _can_be_trained(params))
-    arrays = jax.tree.map(lambda yes, leaf: _as_array(leaf) if yes else leaf, chosen, params)
-    chosen = jax.tree.map(lambda yes, leaf: yes and eqx.is_inexact_array(leaf), chosen, arrays)
+    chosen = _chosen(params, trained)
+    arrays = jax.tree.map(
+        lambda yes, leaf: _as_array(leaf) if yes or _is_numpy(leaf) else leaf, chosen, params
+    )
     if not any(jax.tree.leaves(chosen)):
         words = [_word(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-        leaves = ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
         raise ValueError(
             "`trained` must choose at least one floating-point array of `params`, "
-            f"got trained={trained!r}, which chooses none. Leaves: {leaves}."
+            f"got trained={trained!r}, which chooses none. Leaves: {_listed(words)}."
         )
     trainable, frozen = eqx.partition(arrays, chosen)
     _check_real(trainable)
@@ -115,21 +121,29 @@ def combine(trainable: P, frozen: P) -> P:
         ) from error
 
 
-def _can_be_trained(params: PyTree) -> PyTree:
-    """True at arrays and floats; in a module only at arrays, since its floats are settings."""
-
-    def of(node: Any) -> PyTree:
-        if isinstance(node, eqx.Module):  # its floats: a dropout rate, the start of a maximum
-            return jax.tree.map(lambda leaf: isinstance(leaf, Array | _OF_NUMPY), node)
-        return isinstance(node, Array | float | _OF_NUMPY)
-
-    return jax.tree.map(of, params, is_leaf=lambda node: isinstance(node, eqx.Module))
-
-
 def _chosen(params: PyTree, trained: Trained) -> PyTree:
     """A boolean for each leaf."""
+    found = roles(params)
     if trained is None or (isinstance(trained, str) and trained == "all"):
-        return jax.tree.map(lambda _: True, params)
+        return jax.tree.map(lambda role: role is Role.PARAMETER, found)
+    asked = _asked(params, trained)
+    _check_no_statistics(params, found, asked)
+    return jax.tree.map(lambda role, yes: yes and role is not Role.FIXED, found, asked)
+
+
+def _check_no_statistics(params: PyTree, found: PyTree, asked: PyTree) -> None:
+    paths = [_word(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    pairs = zip(paths, jax.tree.leaves(found), jax.tree.leaves(asked), strict=True)
+    wrong = [path for path, role, yes in pairs if yes and role is Role.STATISTIC]
+    if wrong:
+        raise ValueError(
+            "`trained` must leave out running statistics, which averages set and no gradient "
+            f"trains, got a choice of {_listed(wrong)}. Let it be False there."
+        )
+
+
+def _asked(params: PyTree, trained: Trained) -> PyTree:
+    """What `trained` says of each leaf."""
     if isinstance(trained, str):
         return _by_name(params, trained)
     if _is_mask(trained):
@@ -174,6 +188,10 @@ def _by_mask(params: PyTree, mask: PyTree) -> PyTree:
         ) from error
 
 
+def _is_numpy(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | np.generic) and jnp.issubdtype(leaf.dtype, jnp.number)
+
+
 def _as_array(leaf: Any) -> Any:
     return leaf if isinstance(leaf, Array) else jnp.asarray(leaf)
 
@@ -185,6 +203,10 @@ def _check_real(arrays: PyTree) -> None:
                 f"`params` must be real where they are trained, got dtype {leaf.dtype} at "
                 f"{_word(path)}. Give real and imaginary parts as two arrays."
             )
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
 
 
 def _word(path: tuple) -> str:

@@ -16,6 +16,7 @@ from unlazy.core.checks import check_count, check_key
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import Loss, as_pytree, check_loss_call, current_loss
+from unlazy.core.summaries import counted
 from unlazy.core.trained import Trained, partition
 from unlazy.curvature.objective import Objective, check_alike, check_scalar, float64_objective
 from unlazy.curvature.smoothed import SampledHessian, Smoothing, smoothed
@@ -43,7 +44,8 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
         loss: `loss(params)`, or `loss(params, data)` when `data` is given; a scalar. Functions and
             callable pytrees, such as `QuadraticRisk`.
         params: any pytree of arrays; integers are left alone.
-        v: direction, in the structure of `params`.
+        v: direction, in the structure of `params`; functions and all else that is no parameter
+            may be None in it.
         data: second argument of the loss.
         trained: the parameters that count, as for `nets.partition`. The product is with their
             block of the Hessian: zero at the others, whatever `v` has there.
@@ -63,9 +65,8 @@ def hvp(loss: Loss, params: Any, v: Any, *, data: Any = None, trained: Trained =
     check_loss_call(loss, data)
     # Float64 parameters keep their digits whatever the global setting is.
     with float64_if(is_wide(params)):
-        params = jax.tree.map(_as_array, params)
         arrays, frozen = partition(params, trained)
-        loss = current_loss(as_pytree(loss), params, data)
+        loss = current_loss(as_pytree(loss), eqx.combine(arrays, frozen), data)
         return _hvp(Objective(loss, arrays, frozen, data), params, v)
 
 
@@ -80,14 +81,13 @@ def _hvp(objective: Objective, params: Any, v: Any) -> Any:
         is_leaf=lambda leaf: leaf is None,
     )
     _, product = jax.jvp(jax.grad(objective), (arrays,), (direction,))
-    rest = jax.tree.map(lambda leaf: jnp.zeros_like(leaf) if eqx.is_array(leaf) else leaf, params)
-    return eqx.combine(product, rest)
+    return eqx.combine(product, jax.tree.map(_zero, params))
 
 
-def _as_array(leaf: Any) -> Any:
-    """Make arrays of numbers; leave functions, as Equinox models have them, as they are."""
-    is_number = isinstance(leaf, int | float | np.ndarray | np.generic)
-    return jnp.asarray(leaf) if is_number and not isinstance(leaf, bool) else leaf
+def _zero(leaf: Any) -> Any:
+    """Zeros in place of numbers; functions, as Equinox models have them, as they are."""
+    is_number = isinstance(leaf, Array | int | float | np.ndarray | np.generic)
+    return jnp.zeros_like(leaf) if is_number and not isinstance(leaf, bool) else leaf
 
 
 class ExtremeEigenvalues(eqx.Module):
@@ -107,6 +107,15 @@ class ExtremeEigenvalues(eqx.Module):
     parameters: int
     products: int  # with the Hessian
     dense: bool
+
+    def __repr__(self) -> str:
+        """In one line, without the vectors."""
+        method = "dense spectrum" if self.dense else f"Lanczos, {self.products} products"
+        return (
+            f"ExtremeEigenvalues(smallest {self.smallest:.4g} +- {self.smallest_error:.1g}, "
+            f"largest {self.largest:.4g} +- {self.largest_error:.1g}; "
+            f"{counted(self.parameters, 'parameter')}, {method})"
+        )
 
     @entry
     def failure_probability(self, relative_error: float) -> float:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from unlazy.core.checks import check_finite
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.loss_calls import Loss, as_pytree, call_loss, check_loss_call, current_loss
+from unlazy.core.roles import Role, roles
 from unlazy.core.trained import Trained, partition
 
 
@@ -47,11 +48,14 @@ def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> O
     """
     check_loss_call(loss, data)
     loss = as_pytree(loss)
-    loss, params, data = (_in_float64(tree) for tree in (loss, params, data))
-    arrays, frozen = partition(params, trained)
+    loss, data = (_in_float64(tree) for tree in (loss, data))
+    # First apart, then wide: a number in a module is a setting, and no array is made of it.
+    arrays, frozen = (_wide_arrays(part) for part in partition(params, trained))
     for leaf in jax.tree.leaves(arrays):
         check_finite(leaf, "params")
-    objective = Objective(current_loss(loss, params, data), arrays, frozen, data)
+    objective = Objective(
+        current_loss(loss, eqx.combine(arrays, frozen), data), arrays, frozen, data
+    )
     out = jax.eval_shape(objective, arrays)
     check_scalar(out)
     if out.dtype != jnp.float64:
@@ -73,13 +77,18 @@ def check_scalar(out: Any) -> None:
 
 
 def check_alike(tree: Any, params: Any, name: str) -> None:
-    """Raise unless `tree` has the leaves of `params`, naming the first that differs."""
-    theirs, ours = (
-        {jax.tree_util.keystr(path): np.shape(leaf) for path, leaf in leaves}
-        for leaves in map(jax.tree_util.tree_leaves_with_path, (tree, params))
+    """Raise unless `tree` has the leaves of `params`, naming the first that differs.
+
+    It may leave out what is no parameter, such as functions, settings and running statistics.
+    """
+    theirs, ours, found = (
+        {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+        for leaves in map(jax.tree_util.tree_leaves_with_path, (tree, params, roles(params)))
     )
+    optional = {path for path, role in found.items() if role is not Role.PARAMETER} - {*theirs}
+    theirs, ours = ({path: np.shape(leaf) for path, leaf in of.items()} for of in (theirs, ours))
     for path in [*ours, *theirs]:
-        if theirs.get(path) != ours.get(path):
+        if path not in optional and theirs.get(path) != ours.get(path):
             expected, got = (
                 "no leaf" if shape is None else f"shape {shape}"
                 for shape in (ours.get(path), theirs.get(path))
@@ -91,8 +100,14 @@ def check_alike(tree: Any, params: Any, name: str) -> None:
 
 
 def _in_float64(tree: Any) -> Any:
+    return _wide_arrays(
+        jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, tree)
+    )
+
+
+def _wide_arrays(tree: Any) -> Any:
     def widen(leaf: Any) -> Any:
-        if isinstance(leaf, float | np.ndarray | np.floating):
+        if isinstance(leaf, np.ndarray | np.floating):
             leaf = jnp.asarray(leaf)
         return leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf
 

@@ -13,10 +13,11 @@ from jaxtyping import Array, Float, PyTree
 from unlazy.core.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
 from unlazy.core.current import current, unwrapped
 from unlazy.core.entries import entry
+from unlazy.core.summaries import parameters_in_words
 from unlazy.special.array_series import Series, dense, total
 from unlazy.taylor.context import SPARE
 from unlazy.taylor.interpreter import taylor_coefficients
-from unlazy.taylor.movement import displacement, float64_if, is_wide, matched
+from unlazy.taylor.movement import difference, float64_if, is_wide, matched
 from unlazy.taylor.sides import check_sides, check_slope
 
 Apply = Callable[[Any, Any], Array]
@@ -72,9 +73,14 @@ def terms(
 
     Args:
         f: the network: `f(params, x)`, one array of floats. An Equinox model:
-            `lambda model, x: jax.vmap(model)(x)`; a Flax linen model: `model.apply`.
-        params: any pytree. Only floats move; integers, keys and functions stay what they are.
-        delta: the movement, in the structure of `params`, with None for what does not move.
+            `lambda model, x: jax.vmap(model)(x)`; a Flax linen model: `model.apply`; Flax nnx:
+            `lambda state, x: nnx.merge(graphdef, state)(x)`.
+        params: any pytree. Only floats move; integers, keys, functions and the numbers in an
+            Equinox module, which are settings, stay what they are.
+        delta: the movement, in the structure of `params`, with None for what does not move;
+            `displacement(params, end)` for that to `end`. Running statistics move where it is not
+            None: the difference of two whole `variables` of a Flax linen model leads to the
+            statistics of the end as well, `displacement` keeps those of the start.
         x: the inputs, an array or a pytree.
         order: the last term, 0 or more.
         at_kinks: "raise" where a term does not exist, or "jax" for JAX's own derivative there, as
@@ -115,9 +121,17 @@ class TaylorModel(eqx.Module):
 
     @entry
     def __call__(self, new_params: PyTree, x: PyTree) -> Float[Array, "..."]:
-        """The outputs at `x`; what is None in `new_params` stays where it was."""
+        """The outputs at `x`; what is None in `new_params` stays where it was.
+
+        Running statistics in `new_params` that differ from those at the start count as moved.
+        """
         params, new = _scoped(matched, self.params, new_params, "new_params")
         return _scoped(_values, params, self.f, new, x, self.order, self.at_kinks, True)
+
+    def __repr__(self) -> str:
+        """In one line: the order, the network and its size."""
+        name = getattr(self.f, "__name__", type(self.f).__name__)
+        return f"TaylorModel(order {self.order} of {name}, {parameters_in_words(self.params)})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TaylorModel):
@@ -186,7 +200,7 @@ def _values(
     found = _compiled(params, f, to, x, order, 0, summed)
     if order == 0 or at_kinks == "jax" or not found.has_ties():
         return found.values
-    values = _from_sides(params, f, displacement(params, to) if summed else to, x, order)
+    values = _from_sides(params, f, difference(params, to) if summed else to, x, order)
     return jnp.sum(values, axis=0) if summed else values
 
 
@@ -244,7 +258,7 @@ def _compiled(
     params: PyTree, f: Apply, to: PyTree, x: PyTree, order: int, side: int, summed: bool = False
 ) -> _Found:
     """The terms for the movement `to`; or their sum, for the movement to the parameters `to`."""
-    delta = displacement(params, to) if summed else to
+    delta = difference(params, to) if summed else to
     series, ties = _series(params, f, delta, x, order, side)
     values = total(series) if summed else jnp.stack(dense(series, order))
     assert values is not None

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_finite, check_key
 from unlazy.core.entries import entry
+from unlazy.core.frozen import Frozen
 from unlazy.core.loss_calls import Loss, LossProgram, check_loss_call, loss_program, needs_data
 from unlazy.core.trained import Trained, partition
 from unlazy.train.batches import Batches, count_rows, next_batch, start_batches
@@ -28,7 +28,7 @@ class _Data(NamedTuple):
 
 class _State(NamedTuple):
     trainable: Any
-    frozen: Any
+    frozen: Frozen
     optimizer: Any
     batches: Batches | None
 
@@ -43,7 +43,7 @@ class _Descent:
         batches, batch = next_batch(state.batches, data.data, self.batch_size)
 
         def objective(trainable):
-            return self.loss(data.loss, eqx.combine(trainable, state.frozen), batch)
+            return self.loss(data.loss, state.frozen.combined(trainable), batch)
 
         loss, gradient = jax.value_and_grad(objective)(state.trainable)
         with jax.numpy_dtype_promotion("standard"):  # optax's own arithmetic is not strict
@@ -58,7 +58,7 @@ class _Descent:
 
     def params(self, state: _State, data: _Data) -> Any:
         del data
-        return eqx.combine(state.trainable, state.frozen)
+        return state.frozen.combined(state.trainable)
 
 
 @entry
@@ -89,7 +89,8 @@ def fit(
             `loss(params)` with data=None, such as `papers.nichani2022.RegularizedRisk`. Arrays
             that an `eqx.Module` holds are no constants of the compiled program: another risk of
             the same shapes compiles nothing.
-        params: any pytree of arrays.
+        params: any pytree, such as an Equinox model, the `variables` of a Flax linen model or the
+            state of Flax nnx; running statistics stay as they are.
         data: pytree of arrays with one row per sample, such as `(x, y)`; None for a loss of the
             parameters alone.
         optimizer: any optax optimiser, such as `optax.sgd(1e-3)`, or `optax.lbfgs()` with its line
@@ -136,10 +137,10 @@ def fit(
             raise ValueError("`key` must be given when `batch_size` is, got key=None.")
         check_key(key)
         batches = start_batches(data, batch_size, key=key)
-    trainable, frozen = partition(params, trained)
+    trainable, rest = partition(params, trained)
     program, arrays = loss_program(loss)
     with jax.numpy_dtype_promotion("standard"):
-        state = _State(trainable, frozen, optimizer.init(trainable), batches)
+        state = _State(trainable, Frozen(rest), optimizer.init(trainable), batches)
     return run_loop(
         _Descent(program, optimizer, batch_size),
         state,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.core.checks import check_finite, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.frozen import Frozen
 from unlazy.core.loss_calls import LossProgram, check_loss_call, loss_program
 from unlazy.core.trained import Trained, partition
 from unlazy.core.trees import count_entries, gaussian_like
@@ -39,7 +39,7 @@ class _Data(NamedTuple):
 
 class _State(NamedTuple):
     trainable: Any
-    frozen: Any
+    frozen: Frozen
     velocity: Any
     step: Int[Array, ""]
     batches: Batches | None
@@ -58,7 +58,7 @@ class _NoisyDescent:
         batches, batch = next_batch(state.batches, data.data, self.batch_size)
 
         def objective(trainable: Any) -> Float[Array, ""]:
-            params = eqx.combine(trainable, state.frozen)
+            params = state.frozen.combined(trainable)
             return self.loss(data.loss, params, batch, key_loss if self.stochastic else None)
 
         loss, gradient = jax.value_and_grad(objective)(state.trainable)
@@ -78,7 +78,7 @@ class _NoisyDescent:
 
     def params(self, state: _State, data: _Data) -> Any:
         del data
-        return eqx.combine(state.trainable, state.frozen)
+        return state.frozen.combined(state.trainable)
 
 
 @entry
@@ -112,7 +112,8 @@ def noisy_sgd(
     Args:
         loss: `loss(params, batch)`, or `loss(params)` with data=None; with `stochastic` it takes a
             key last, `loss(params, batch, key)`, as `escape.RandomizedRisk` does.
-        params: any pytree of arrays.
+        params: any pytree, such as an Equinox model, the `variables` of a Flax linen model or the
+            state of Flax nnx; running statistics stay as they are.
         data: pytree of arrays, with one row per sample if `batch_size` is given; or None.
         learning_rate: a number, or a function of the step, such as an optax schedule. On a network
             of width m the natural one for a movement is of order $\sqrt m$.
@@ -150,7 +151,7 @@ def noisy_sgd(
         check_finite(leaf, "data")
     schedule, rate = (learning_rate, 1.0) if callable(learning_rate) else (None, learning_rate)
     check_positive(rate, "learning_rate")
-    trainable, frozen = partition(params, trained)
+    trainable, rest = partition(params, trained)
     program, arrays = loss_program(loss)
     key_steps, key_order = jr.split(key)
     batches = None if batch_size is None else start_batches(data, batch_size, key=key_order)
@@ -158,7 +159,7 @@ def noisy_sgd(
     spread = noise / count_entries(trainable) ** 0.5
     return run_loop(
         _NoisyDescent(program, schedule, batch_size, stochastic, noise > 0),
-        _State(trainable, frozen, velocity, jnp.zeros((), int), batches),
+        _State(trainable, Frozen(rest), velocity, jnp.zeros((), int), batches),
         _Data(
             data,
             arrays,

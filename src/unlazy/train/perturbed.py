@@ -15,7 +15,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
+from unlazy.core.frozen import Frozen
 from unlazy.core.loss_calls import LossProgram, call_loss, check_loss_call, loss_program
+from unlazy.core.summaries import counted
 from unlazy.core.trained import Trained, partition
 from unlazy.core.trees import global_norm, sphere_like
 from unlazy.curvature import extreme_eigenvalues
@@ -62,6 +64,9 @@ class PerturbedHistory(History):
 
     perturbed_at: Int[np.ndarray, " k"]
 
+    def _more(self) -> list[str]:
+        return [counted(len(self.perturbed_at), "kick")]
+
 
 @entry
 def perturbed_gradient_descent(
@@ -95,7 +100,8 @@ def perturbed_gradient_descent(
     Args:
         loss: `loss(params, data)`, a scalar, or `loss(params)` with data=None; with `stochastic` it
             is called with a fresh key last at each step.
-        params: any pytree of arrays.
+        params: any pytree, such as an Equinox model, the `variables` of a Flax linen model or the
+            state of Flax nnx; running statistics stay as they are.
         data: what the loss takes as second argument, whole; None for a loss without one.
         steps: how many updates at most, kicks included.
         learning_rate: by default 0.15 over the largest eigenvalue of the Hessian at the start.
@@ -130,7 +136,7 @@ def perturbed_gradient_descent(
     check_momentum(momentum)
     for leaf in jax.tree.leaves(data):
         check_finite(leaf, "data")
-    trainable, frozen = partition(params, trained)
+    trainable, rest = partition(params, trained)
     key_steps, key_spectrum = jr.split(key)
     if learning_rate is None:
         learning_rate = _natural_rate(loss, params, data, stochastic, trained, key_spectrum)
@@ -145,7 +151,7 @@ def perturbed_gradient_descent(
     )
     state = _State(
         trainable,
-        frozen,
+        Frozen(rest),
         velocity=jax.tree.map(jnp.zeros_like, trainable),
         step=jnp.zeros((), int),
         kicks=jnp.zeros((), int),
@@ -184,7 +190,7 @@ class _Data(NamedTuple):
 
 class _State(NamedTuple):
     trainable: Any
-    frozen: Any
+    frozen: Frozen
     velocity: Any
     step: Int[Array, ""]
     kicks: Int[Array, ""]
@@ -217,7 +223,7 @@ class _PerturbedDescent:
         key_loss = key_loss if self.stochastic else None
 
         def objective(trainable: Any) -> Float[Array, ""]:
-            params = eqx.combine(trainable, state.frozen)
+            params = state.frozen.combined(trainable)
             return self.loss(data.loss, params, data.data, key_loss)
 
         loss, gradient = jax.value_and_grad(objective)(state.trainable)
@@ -235,7 +241,7 @@ class _PerturbedDescent:
 
     def params(self, state: _State, data: _Data) -> _Snapshot:
         del data
-        return _Snapshot(eqx.combine(state.trainable, state.frozen), state)
+        return _Snapshot(state.frozen.combined(state.trainable), state)
 
 
 def _kick(state: _State, loss: Float[Array, ""], radius: Array, key: PRNGKeyArray) -> _State:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Float64, Int, PyTree, Shaped
 
 from unlazy.core.checks import as_rows, check_count, is_known
 from unlazy.core.entries import entry
+from unlazy.core.summaries import counted, parameters_in_words
 from unlazy.core.trained import Trained, partition
 from unlazy.escape.good_directions.spectra import spectral_gap
 from unlazy.kernels import empirical_ntk_traced
@@ -39,6 +40,13 @@ class DirectionPenalty(eqx.Module):
     x: Shaped[Array | np.ndarray, "n ..."]
     U: Float64[np.ndarray, "n r"]
     spectrum: Float64[np.ndarray, " n"]  # of the tangent kernel over n, largest first
+
+    def __repr__(self) -> str:
+        """In one line: the rank, the inputs and the size of the model."""
+        return (
+            f"DirectionPenalty(rank {self.rank} on {counted(self.x.shape[0], 'input')}, "
+            f"{parameters_in_words(self.start)} trained)"
+        )
 
     @property
     def rank(self) -> int:

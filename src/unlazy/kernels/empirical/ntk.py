@@ -82,7 +82,9 @@ def empirical_ntk(
         f: the network: `f(params, x)` of shape (n,) or (n, c), each row computed by itself. An
             Equinox model: `lambda model, x: jax.vmap(model)(x)`; a Flax linen model: `model.apply`;
             Flax nnx: `lambda state, x: nnx.merge(graphdef, state)(x)`.
-        params: any pytree; what is not an array of floats is kept fixed.
+        params: any pytree: an Equinox model, the `variables` of a Flax linen model, the state of
+            Flax nnx; running statistics, settings and all that is no array of floats are kept
+            fixed, as `nets.partition` says.
         x1: samples along the first axis.
         x2: other samples, for the cross kernel; None means `x1`.
         trained: which parameters count, as for `nets.partition`; None for all. With "last",

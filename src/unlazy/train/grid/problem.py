@@ -14,6 +14,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from unlazy.core.frozen import Setting
 from unlazy.core.loss_calls import Loss, LossProgram, loss_program, needs_data
 from unlazy.core.trained import Trained, partition
 from unlazy.train.grid.checks import (
@@ -38,13 +39,14 @@ class Layout:
 
     frozen: Any  # structure of the frozen arrays
     static: Any  # structure of functions and the like
-    statics: tuple[Any, ...]
+    statics: tuple[Setting, ...]
     frozen_axes: SeedAxes
 
     def combine(self, trained: Any, frozen: list[Array]) -> Any:
         """The parameters as the loss takes them."""
         arrays = jax.tree.unflatten(self.frozen, frozen[: self.frozen.num_leaves])
-        return eqx.combine(trained, arrays, jax.tree.unflatten(self.static, self.statics))
+        statics = jax.tree.unflatten(self.static, [setting.leaf for setting in self.statics])
+        return eqx.combine(trained, arrays, statics)
 
 
 class Plan(NamedTuple):
@@ -182,7 +184,8 @@ def lay_out(
     ]
     statics, static_structure = jax.tree.flatten(static)
     arrays, frozen_structure = jax.tree.flatten(frozen)
-    layout = Layout(frozen_structure, static_structure, tuple(statics), tuple(frozen_axes))
+    settings = tuple(Setting(leaf) for leaf in statics)
+    layout = Layout(frozen_structure, static_structure, settings, tuple(frozen_axes))
     structure = jax.tree.structure(part, is_leaf=_is_none)
     return layout, jax.tree.unflatten(structure, stacked), arrays
 
