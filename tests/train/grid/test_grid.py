@@ -83,7 +83,8 @@ def test_a_diverged_lane_is_marked_and_leaves_the_others_alone():
     assert wild.diverged[1].all()
     assert not wild.diverged[[0, 2]].any()
     np.testing.assert_array_equal(wild.loss[[0, 2]], calm.loss[[0, 2]])
-    first = wild.diverged_epoch[1, 0, 0]
+    assert np.isnan(wild.diverged_epoch[[0, 2]]).all()  # 0 would be an epoch
+    first = int(wild.diverged_epoch[1, 0, 0])
     assert np.isfinite(wild.loss[1, 0, 0, : first - 1]).all()
     assert not np.isfinite(wild.loss[1, 0, 0, first - 1])
     assert wild.best().learning_rate != 1e4
@@ -109,6 +110,50 @@ def test_a_result_shows_in_one_line_how_many_lanes_diverged():
     expected = "GridResult(2 lanes of 60 epochs, 1 diverged: 2 learning rates x 1 weight decay x "
     assert repr(wild) == expected + "1 seed; evaluated on train, test)"
     assert "none diverged" in repr(grid())
+
+
+def closeness(w, data):
+    """A metric to maximise: 1 for a perfect fit."""
+    return 1 / (1 + loss(w, data))
+
+
+def test_a_metric_to_maximise_chooses_the_lane_that_its_inverse_to_minimise_does():
+    x = jr.normal(jr.key(5), (6, 4))
+    options = {
+        "learning_rates": [1e-4, 1e-2, 1e4],  # the last diverges
+        "weight_decays": [0.0, 0.3],
+        "epochs": 40,
+        "seeds": [0, 1],
+        "evaluate": {"far": (x, x @ START), "near": (x, x @ jnp.linalg.lstsq(*DATA)[0])},
+    }
+    smallest = grid(**options)
+    largest = grid(**options, metric=closeness, best="largest")
+    assert np.isneginf(largest.final("near")[2]).all()
+    assert set(largest.kept) == set(smallest.kept)
+    for by in ("train", "far", "near"):
+        assert largest.edge(by) == smallest.edge(by)
+        for replicate in (None, 0, 1):
+            ours, theirs = (one.best(by, replicate=replicate) for one in (largest, smallest))
+            assert ours.lane == theirs.lane
+            assert ours.values[by] == pytest.approx(1 / (1 + theirs.values[by]), rel=1e-5)
+            assert ours.params is not None
+    assert largest.best("near").rule.startswith("largest near after 40 epochs")
+    assert largest.best("near").lane != grid(**options, metric=closeness).best("near").lane
+
+
+def test_a_loss_is_not_maximised():
+    with pytest.raises(ValueError, match=r"`metric` must be given where best='largest'"):
+        grid(best="largest")
+    with pytest.raises((UnknownNameError, TypeError), match="`best` must be one of 'smallest'"):
+        grid(metric=closeness, best="max")
+
+
+def test_the_best_lane_prints_in_three_lines_whatever_the_model():
+    results = grid(learning_rates=[1e-2], evaluate={"test": DATA})
+    lines = repr(results.best()).splitlines()
+    assert len(lines) == 3
+    assert "learning rate 0.01, weight decay 0, seed 0" in lines[1]
+    assert lines[2].endswith(f"params {len(START)} parameters in 1 array)")
 
 
 def test_the_best_lane_is_chosen_by_the_named_set():

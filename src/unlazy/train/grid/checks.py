@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from unlazy.core.checks import check_count, check_finite, check_positive
+from unlazy.core.checks import check_count, check_finite, check_name, check_positive
 from unlazy.train.batches import check_batch_size, common_count
 
 
@@ -198,6 +198,16 @@ def check_scalar(value: Any, name: str) -> None:
         found = f"an array of shape {jnp.shape(value)}" if is_number else type(value).__name__
         raise ValueError(
             f"`{name}` must give a scalar, got {found}. Take the mean over the batch, by jnp.mean."
+        )
+
+
+def check_best(best: str, metric: Any) -> None:
+    """Raise unless `best` is a choice, and a sensible one."""
+    check_name(best, ["smallest", "largest"], "best")
+    if best == "largest" and metric is None:
+        raise ValueError(
+            "`metric` must be given where best='largest', got metric=None: the lane of the largest "
+            "loss would be the best. Pass a metric to maximise, such as the accuracy."
         )
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from unlazy.train.grid.memory import Chunk
 from unlazy.train.grid.problem import Plan, Shared, of_seeds, over_seeds
-from unlazy.train.grid.result import GridResult
+from unlazy.train.grid.result import GridResult, Preferred, costs
 
 KeepRule = Literal["best", "all", "none"]
 
@@ -61,13 +61,21 @@ def _is_finite(trained: Any) -> Bool[Array, ""]:
 class Record:
     """Losses, metrics and parameters over the whole grid; threads fill in different chunks."""
 
-    def __init__(self, plan: Plan, shared: Shared, times: list[int], keep: KeepRule) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        shared: Shared,
+        times: list[int],
+        keep: KeepRule,
+        preferred: Preferred = "smallest",
+    ) -> None:
         self.plan, self.shared, self.times, self.keep = plan, shared, times, keep
+        self.preferred: Preferred = preferred
         lanes = shared.keys.shape[0], shared.lr.shape[0]
         self.loss = np.full((*shared.scale.shape, *lanes), np.nan)
         self.values = np.full((len(plan.sets), len(times), *lanes), np.nan)
         self.sound = np.zeros((len(times), *lanes), bool)
-        self.diverged_epoch = np.zeros(lanes, np.int64)
+        self.diverged_epoch = np.full(lanes, np.nan)
         self.kept: dict[tuple[int, int], Any] = {}  # trained parameters by (seed, setting)
 
     def evaluated(self, chunk: Chunk, epoch: int, values: list[Any], sound: Any) -> None:
@@ -86,11 +94,15 @@ class Record:
         epoch = diverged_epoch(loss, self.sound[chunk.place], times)
         self.diverged_epoch[chunk.place] = epoch
         self.loss[chunk.place] = np.where(_ended(epoch, np.arange(len(loss))), np.nan, loss)
-        values = np.where(_ended(epoch, times), np.inf, self.values[chunk.place])
+        worst = np.inf if self.preferred == "smallest" else -np.inf
+        values = np.where(_ended(epoch, times), worst, self.values[chunk.place])
         self.values[chunk.place] = values
         if self.keep == "none":
             return
-        chosen = set(np.ndindex(*epoch.shape)) if self.keep == "all" else _best(values[:, -1])
+        if self.keep == "all":
+            chosen = set(np.ndindex(*epoch.shape))
+        else:
+            chosen = _best(values[:, -1], self.preferred)
         on_host = jax.tree.map(np.asarray, trained)
         for i, j in chosen:
             place = int(chunk.rows[i]), int(chunk.columns[j])
@@ -104,7 +116,8 @@ class Record:
     ) -> GridResult:
         """The result of all chunks."""
         if self.keep == "best":
-            self.kept = {place: self.kept[place] for place in _best(self.values[:, -1])}
+            best = _best(self.values[:, -1], self.preferred)
+            self.kept = {place: self.kept[place] for place in best}
 
         def by_lane(array: np.ndarray) -> np.ndarray:
             """From (..., seeds, settings) to (learning rates, weight decays, seeds, ...)."""
@@ -124,6 +137,7 @@ class Record:
                 column * len(seeds) + row: self._whole(row, part)
                 for (row, column), part in sorted(self.kept.items())
             },
+            preferred=self.preferred,
         )
 
     def _whole(self, row: int, trained: Any) -> Any:
@@ -137,24 +151,24 @@ def diverged_epoch(
     loss: Float[np.ndarray, "epochs r g"],
     sound: Bool[np.ndarray, "t r g"],
     times: Int[np.ndarray, " t"],
-) -> Int[np.ndarray, "r g"]:
-    """The first epoch, counted from 1, with a loss that is not finite or an unsound lane; or 0."""
+) -> Float[np.ndarray, "r g"]:
+    """The first epoch, from 1 on, with a loss that is not finite or an unsound lane, or nan."""
     never = len(loss) + 1
 
     def first_bad(good: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         return np.where(good.all(axis=0), never, numbers[np.argmin(good, axis=0)])
 
     epoch = np.minimum(first_bad(np.isfinite(loss), np.arange(1, never)), first_bad(sound, times))
-    return np.where(epoch == never, 0, epoch)
+    return np.where(epoch == never, np.nan, epoch)
 
 
-def _ended(epoch: Int[np.ndarray, "r g"], times: Int[np.ndarray, " t"]) -> np.ndarray:
-    return (epoch > 0) & (times[:, None, None] >= epoch)
+def _ended(epoch: Float[np.ndarray, "r g"], times: Int[np.ndarray, " t"]) -> np.ndarray:
+    return times[:, None, None] >= epoch  # never where it is nan
 
 
-def _best(final: Float[np.ndarray, "sets s g"]) -> set[tuple[int, int]]:
+def _best(final: Float[np.ndarray, "sets s g"], preferred: Preferred) -> set[tuple[int, int]]:
     """The best setting of each seed by each set, where any is finite."""
-    best = np.argmin(np.where(np.isfinite(final), final, np.inf), axis=2)
+    best = np.argmin(costs(final, preferred), axis=2)
     return {
         (row, int(best[i, row]))
         for i, row in np.ndindex(*best.shape)

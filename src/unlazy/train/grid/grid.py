@@ -35,7 +35,7 @@ from unlazy.train.grid.evaluation import Evaluation, KeepRule, Record, evaluate
 from unlazy.train.grid.memory import Chunk, Need, Tiling, default_workers, fit_memory
 from unlazy.train.grid.problem import Axes, Plan, Problem, Shared, first_lane, of_seeds, over_seeds
 from unlazy.train.grid.progress import Meter
-from unlazy.train.grid.result import GridResult
+from unlazy.train.grid.result import GridResult, Preferred
 from unlazy.train.grid.rules import OptaxRule, OptimizerFactory, TorchSGD, epoch_order
 from unlazy.train.loop import Progress
 
@@ -67,6 +67,7 @@ def fit_grid(
     data_axes: Axes = None,
     evaluate: Mapping[str, Any] | None = None,
     metric: Loss | None = None,
+    best: Preferred = "smallest",
     evaluate_every: int | None = None,
     keep: KeepRule = "best",
     memory: int | float | None = None,
@@ -95,7 +96,8 @@ def fit_grid(
         loss: `loss(params, batch)`, a scalar; `batch` has the structure of `data`. Give a mean over
             the batch, or the learning rates depend on `batch_size`. Or `loss(params)` with
             data=None.
-        params: any pytree of arrays, such as `net.init(key=key)` or an Equinox model.
+        params: any pytree, such as `net.init(key=key)`, an Equinox model, the `variables` of a Flax
+            linen model or the state of Flax nnx; running statistics stay as they are.
         data: pytree of arrays with one row per sample, such as `(x, y)`.
         learning_rates: $\eta$, distinct and positive.
         weight_decays: $\omega$, distinct and not negative.
@@ -117,7 +119,9 @@ def fit_grid(
         data_axes: the same for `data`, such as `(None, "seed")` for labels that differ from seed to
             seed, and for the sets in `evaluate`.
         evaluate: named sets, such as `{"test": (x_test, y_test)}`; "train" is always evaluated.
-        metric: `metric(params, data)`, a scalar, the smaller the better; the loss if None.
+        metric: `metric(params, data)`, a scalar; the loss if None.
+        best: which metric is the best, "smallest", or "largest" for one such as the accuracy. It
+            decides about `keep="best"`, `results.best` and `results.edge`.
         evaluate_every: epochs between two evaluations; None for one at the end.
         keep: which parameters to return: those of the "best" lane of every seed by every set, of
             "all" lanes or of "none".
@@ -133,12 +137,13 @@ def fit_grid(
 
     Returns:
         The table of all lanes, their curves, the best lane by any set, and whether it lies on the
-        grid's edge. Lanes whose loss or parameters are no longer finite are marked diverged.
+        grid's edge. Lanes whose loss or parameters are no longer finite are marked diverged;
+        `diverged_epoch` is nan for the others.
 
     Raises:
         ValueError: an empty grid, a `batch_size` above the number of samples, a `memory` that no
-            lane fits into, ragged or non-finite data, a missing `key`, a loss that is no scalar, or
-            a set in `evaluate` that the loss does not take.
+            lane fits into, ragged or non-finite data, a missing `key`, a loss that is no scalar,
+            a set in `evaluate` that the loss does not take, or best="largest" without a `metric`.
         TypeError: `optimizer` is an optimiser instead of a function that makes one.
 
     Example:
@@ -162,6 +167,7 @@ def fit_grid(
     if key is not None:
         check_key(key)
     check_name(keep, ["best", "all", "none"], "keep")
+    checks.check_best(best, metric)
     times = checks.evaluation_times(evaluate_every, epochs)
     scale = checks.rate_scale(drops or {}, epochs)
     workers = default_workers() if workers is None else workers
@@ -179,7 +185,7 @@ def fit_grid(
     with checks.products_of(precision):
         plan, tiling, need = fit_memory(plan, shared, memory, workers)
         meter = Meter(progress, epochs * len(replicates) * len(rates) * len(decays))
-        record = Record(plan, shared, times, keep)
+        record = Record(plan, shared, times, keep, best)
         run_chunks(plan, shared, tiling, need, record, workers=workers, meter=meter)
     return record.result(rates, decays, replicates)
 

@@ -9,8 +9,11 @@ from jaxtyping import Bool, Float, Int
 
 from unlazy.core.checks import check_count, check_name
 from unlazy.core.entries import entry
+from unlazy.core.summaries import counted, parameters_in_words
 
 Side = Literal["low", "high"]
+Preferred = Literal["smallest", "largest"]
+"""Which value of a metric is the best."""
 
 
 class BestLane(eqx.Module):
@@ -24,14 +27,24 @@ class BestLane(eqx.Module):
     values: dict[str, float]  # at the end, on every set
     params: Any  # None where they were not kept
 
+    def __repr__(self) -> str:
+        """In three lines: the rule, the lane and its values, the model's size."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in self.values.items())
+        kept = "not kept" if self.params is None else parameters_in_words(self.params)
+        return (
+            f"BestLane({self.rule}:\n  learning rate {self.learning_rate:g}, weight decay "
+            f"{self.weight_decay:g}, seed {self.seed}, lane {self.lane}\n  {values}; params "
+            f"{kept})"
+        )
+
 
 class GridResult(eqx.Module):
     """A grid of training runs: learning rates by weight decays by seeds.
 
     Arrays over lanes have these three axes in this order; lanes are numbered along them, the last
     axis fastest. A lane whose loss or parameters are no longer finite has diverged: its values are
-    infinite from there on, and other lanes are not affected. A metric that is not finite by itself
-    is no divergence.
+    infinite from there on (minus infinity where the largest metric is the best), and other lanes
+    are not affected. A metric that is not finite by itself is no divergence.
     """
 
     learning_rates: Float[np.ndarray, " l"]
@@ -41,17 +54,18 @@ class GridResult(eqx.Module):
     times: Int[np.ndarray, " t"]  # epochs after which the sets were evaluated
     loss: Float[np.ndarray, "l w s epochs"]  # mean of the batches' losses, on the way
     curves: dict[str, Float[np.ndarray, "l w s t"]]  # the metric on every set, "train" among them
-    diverged_epoch: Int[np.ndarray, "l w s"]  # counted from 1; 0 where the lane did not diverge
+    diverged_epoch: Float[np.ndarray, "l w s"]  # from 1 on; nan where it did not diverge
     kept: dict[int, Any]  # parameters at the end, by lane
+    preferred: Preferred = "smallest"  # which metric is the best
 
     def __repr__(self) -> str:
         """In one line: how many lanes, and how many of them diverged."""
         names = ("learning rate", "weight decay", "seed")
-        grid = " x ".join(map(_counted, self.diverged_epoch.shape, names))
+        grid = " x ".join(map(counted, self.diverged_epoch.shape, names))
         bad = int(np.sum(self.diverged))
         told = "all" if bad == self.lanes else bad or "none"
         return (
-            f"GridResult({_counted(self.lanes, 'lane')} of {_counted(self.epochs, 'epoch')}, "
+            f"GridResult({counted(self.lanes, 'lane')} of {counted(self.epochs, 'epoch')}, "
             f"{told} diverged: {grid}; evaluated on {', '.join(self.curves)})"
         )
 
@@ -63,7 +77,7 @@ class GridResult(eqx.Module):
     @property
     def diverged(self) -> Bool[np.ndarray, "l w s"]:
         """Which lanes diverged."""
-        return self.diverged_epoch > 0
+        return ~np.isnan(self.diverged_epoch)
 
     @entry
     def final(self, name: str) -> Float[np.ndarray, "l w s"]:
@@ -86,7 +100,7 @@ class GridResult(eqx.Module):
 
     @entry
     def best(self, by: str | None = None, *, replicate: int | None = None) -> BestLane:
-        """The lane with the smallest metric at the end on the set `by`.
+        """The lane with the best metric at the end on the set `by`: the smallest, or the largest.
 
         A choice by the test set reports the best test error of the grid, as many papers do, which
         is smaller than the error on an unseen set; a choice by a validation set has no such bias.
@@ -105,13 +119,15 @@ class GridResult(eqx.Module):
             chosen = slice(None) if replicate is None else [replicate]
             raise ValueError(self._no_choice(by, self.diverged[..., chosen]))
         place = 0 if replicate is None else replicate
-        finite = np.where(np.isfinite(scores), scores, np.inf)
-        i, j, k = np.unravel_index(int(np.argmin(finite)), scores.shape)
+        i, j, k = np.unravel_index(int(np.argmin(costs(scores, self.preferred))), scores.shape)
         k = int(k) + place
         lane = int(np.ravel_multi_index((i, j, k), self.diverged_epoch.shape))
         among = "all seeds" if replicate is None else f"seed {self.seeds[k]}"
         return BestLane(
-            rule=f"smallest {by} after {self.epochs} epochs, among {scores.size} lanes of {among}",
+            rule=(
+                f"{self.preferred} {by} after {self.epochs} epochs, among {scores.size} lanes of "
+                f"{among}"
+            ),
             lane=lane,
             learning_rate=float(self.learning_rates[i]),
             weight_decay=float(self.weight_decays[j]),
@@ -174,5 +190,7 @@ class GridResult(eqx.Module):
         return scores[..., replicate : replicate + 1]
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def costs(metric: Float[np.ndarray, "..."], preferred: Preferred) -> Float[np.ndarray, "..."]:
+    """The metric with its sign turned so that the smallest is the best; what is not finite last."""
+    turned = metric if preferred == "smallest" else -metric
+    return np.where(np.isfinite(metric), turned, np.inf)

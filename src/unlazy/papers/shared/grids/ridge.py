@@ -66,6 +66,6 @@ def as_lanes(table: Table, solver: str) -> Table:
         "learning_rate": np.full(count, np.nan),
         **table,
         "diverged": np.zeros(count, bool),
-        "diverged_epoch": np.zeros(count, np.int64),
+        "diverged_epoch": np.full(count, np.nan),
         "extension": np.zeros(count, np.int64),
     }
