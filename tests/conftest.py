@@ -42,6 +42,7 @@ def bounded_memory():
 _UNOPTIMIZED = (
     *("taylor", "escape", "curvature", "nets", "special", "labels", "certificates", "train"),
     *("papers", "contracts/test_kernel_pairs", "contracts/test_trained", "contracts/test_losses"),
+    "contracts/test_real_models",
 )
 
 
