@@ -388,4 +388,7 @@ class Regularized(eqx.Module):
     @entry
     def __call__(self, params: Any, *batch_and_key: Any) -> Array:
         """The regularised loss on the batch, if there is one."""
-        return self.loss(params, *batch_and_key) + self.strength * self.penalty(params)
+        with calling("loss", "these `params` and what else was given, `batch_and_key`"):
+            value = self.loss(params, *batch_and_key)
+        with calling("penalty", "these `params`"):
+            return value + self.strength * self.penalty(params)
