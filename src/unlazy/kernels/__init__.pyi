@@ -9,6 +9,7 @@ from unlazy.kernels.mlp import nngp as nngp
 from unlazy.kernels.mlp import ntk as ntk
 from unlazy.kernels.operators import KernelOperator as KernelOperator
 from unlazy.kernels.operators import operator as operator
+from unlazy.kernels.posteriors import posterior as posterior
 from unlazy.kernels.regression import FittedKernelRegression as FittedKernelRegression
 from unlazy.kernels.regression import KernelRegression as KernelRegression
 from unlazy.kernels.relu import relu_gram as relu_gram
