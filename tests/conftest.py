@@ -41,8 +41,8 @@ def bounded_memory():
 # for (kernels, linear algebra) is tested as users run it.
 _UNOPTIMIZED = (
     *("taylor", "escape", "curvature", "nets", "special", "labels", "certificates", "train"),
-    *("papers", "contracts/test_kernel_pairs", "contracts/test_trained", "contracts/test_losses"),
-    "contracts/test_real_models",
+    *("dynamics", "papers", "contracts/test_kernel_pairs", "contracts/test_losses"),
+    *("contracts/test_trained", "contracts/test_real_models"),
 )
 
 

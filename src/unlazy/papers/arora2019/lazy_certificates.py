@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.core.checks import check_count, check_labels, check_positive, check_unit_rows
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.dynamics import Steps
+from unlazy.dynamics.decays import Steps
 from unlazy.kernels import relu_gram
 from unlazy.linalg import eigh
 from unlazy.nets import TwoLayerParams

@@ -1,0 +1,1 @@
+from unlazy.dynamics.kernel_dynamics import KernelDynamics as KernelDynamics
