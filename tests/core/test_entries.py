@@ -181,7 +181,7 @@ def test_the_function_of_the_user_that_failed_is_named():
 def test_errors_of_earlier_reports_are_clear():
     flow = ul.dynamics.KernelDynamics.from_gram(np.eye(2), np.ones(2))
     with pytest.raises(TypeError, match=r"`step` must be a number, got step=\[1, 2\]"):
-        flow.outputs([1, 2])  # pyright: ignore[reportArgumentType]  # on purpose
+        flow.movement([1, 2])  # pyright: ignore[reportArgumentType]  # on purpose
     with pytest.raises(TypeError, match="`activation` must be"):
         ul.kernels.ntk(np.ones((2, 3)), activation=["relu"])  # pyright: ignore[reportArgumentType]  # on purpose
     K = ul.kernels.empirical_ntk(lambda w, x: x @ w, jnp.ones(3), [[1.0, 2, 3]])  # pyright: ignore[reportArgumentType]  # a list

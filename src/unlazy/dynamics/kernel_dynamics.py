@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.core.checks import as_array, check_labels
+from unlazy.core.checks import as_array, check_labels, short
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.dynamics.decays import Rule, Share, Steps, as_times, as_whole_steps
@@ -289,6 +289,11 @@ class KernelDynamics(eqx.Module):
         $\sqrt{y^\top H^{-1} y}$ when the labels can be interpolated. Otherwise `labels.energy` is
         infinite, while parts of the labels where the kernel vanishes move nothing.
         """
+        if np.ndim(step):
+            raise TypeError(
+                f"`step` must be a number, got step={short(step)}. Use at_step(steps).movement for "
+                "several."
+            )
         return float(self._movement(self._by_steps(step))[0])
 
     @entry

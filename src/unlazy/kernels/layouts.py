@@ -53,8 +53,8 @@ class Layout(NamedTuple):
                 str(size) for size in ("t" if rows is None else rows, columns, *tail)
             )
             raise ValueError(
-                f"`{name}` must have shape ({wanted}), one row a point and one column a training "
-                f"sample, got {name}.shape={shape}."
+                f"`{name}` must have shape ({wanted}), a row for each point and a column for each "
+                f"training sample, got {name}.shape={shape}."
             )
 
     def check_outputs(self, y: Float[Array | np.ndarray, "n *c"], name: str) -> None:
