@@ -136,14 +136,14 @@ def _long_product(one: Float[Array, "r1 k"], two: Float[Array, "r2 k"]) -> Float
     720 parts). Sums of millions of terms in float32 also lose digits: that kernel was off by 0.75%,
     and is off by 5e-7 in parts.
     """
-    parts = 1 if jax.default_backend() == "cpu" else _parts(*one.shape, two.shape[0])
+    parts = 1 if jax.default_backend() == "cpu" else _parts(one.shape[0], two.shape[0], one.shape[1])
     if parts == 1:
         return _product("ip,jp->ij", one, two)
     split = (_cut(g, parts) for g in (one, two))
     return jnp.sum(_product("ibp,jbp->bij", *split), axis=0)
 
 
-def _parts(rows1: int, columns: int, rows2: int) -> int:
+def _parts(rows1: int, rows2: int, columns: int) -> int:
     """How many parts the columns are cut into: a divisor, where there is one of the right size."""
     wanted = max(1, min(columns // _PART, _PART_ENTRIES // (rows1 * rows2)))
     divisors = (d for d in range(wanted, wanted // 4, -1) if columns % d == 0)
