@@ -62,7 +62,8 @@ def test_memory_for_one_lane_is_memory_for_its_common_part_too(loss):
     room = found.lane + found.common
     few = fit_grid(loss, jnp.ones(WIDTH), data, memory=room, **options)
     many = fit_grid(loss, jnp.ones(WIDTH), data, **options)
-    np.testing.assert_allclose(few.loss, many.loss, rtol=1e-5)
+    # Sums of millions of float32 terms in another order: 1.2e-5 apart on some processors.
+    np.testing.assert_allclose(few.loss, many.loss, rtol=1e-4)
     with pytest.raises(ValueError, match="`memory` must be at least"):
         fit_grid(loss, jnp.ones(WIDTH), data, memory=room - 1, **options)
 
