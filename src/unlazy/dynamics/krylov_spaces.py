@@ -21,7 +21,7 @@ def krylov_space(
         _watched_curves,
         # A random column finds lambda_max even when the labels have no part there.
         companion=np.random.default_rng(0).standard_normal((len(labels), 1)),
-        tolerance=tolerance,
+        tolerance=H.tiles.attainable(tolerance),
         max_basis=max_basis,
     )
     if not rule.converged:

@@ -123,9 +123,7 @@ class KernelOperator(eqx.Module):
         """The entries in some rows and columns."""
         i, j = as_rows(rows, self.tiles.n), as_rows(columns, self.tiles.n, "columns")
         with float64():
-            if np.array_equal(i, j):
-                return self.tiles.kernel(self.tiles.x[i])
-            return self.tiles.kernel(self.tiles.x[i], self.tiles.x[j])
+            return jnp.asarray(self.tiles.block(i, j))
 
     def dense(self) -> Float64[Array, "n n"]:
         """The whole matrix, if it fits the memory that the operator was given."""
@@ -140,10 +138,7 @@ class KernelOperator(eqx.Module):
     @entry
     def take(self, rows: Rows) -> "KernelOperator":
         """The operator of some of the samples."""
-        chosen = as_rows(rows, self.tiles.n)
-        with float64():
-            x = self.tiles.x[chosen]
-        return KernelOperator(Tiles(self.tiles.kernel, x, self.tiles.memory))
+        return KernelOperator(self.tiles.take(as_rows(rows, self.tiles.n)))
 
     @entry
     def solve(
@@ -163,7 +158,8 @@ class KernelOperator(eqx.Module):
             ridge: added to the diagonal, as it is.
             method: "cholesky" factorises in float64, in place; "float32" factorises in half the
                 memory and refines on float64 tiles; "conjugate-gradients" holds only a low-rank
-                preconditioner. "auto" is the first of these that fits the memory.
+                preconditioner. "auto" is the first of these that fits the memory, and the last
+                one for an `empirical_operator`.
             progress: called as `progress(done, expected)`, with tiles evaluated while a
                 factorisation is prepared, then with iterations.
 
@@ -210,6 +206,7 @@ class KernelOperator(eqx.Module):
             raise ValueError(f"`k` must be at most n={n}, got k={k}.")
         with float64():
             start = np.asarray(jr.normal(key, (n, min(n, k + _EXTRA_COLUMNS)), jnp.float64))
+        tolerance = self.tiles.attainable(tolerance)
         eigen = top_eigen(self.tiles.products(), start, k, tolerance=tolerance)
         if not eigen.converged:
             warnings.warn(

@@ -18,10 +18,12 @@ from unlazy.linalg.low_rank import LowRankPreconditioner, pivoted_cholesky
 from unlazy.linalg.refinement import float32_factor
 
 _LARGEST_RANK = 2000  # of the preconditioner: building it costs less than one product with tiles
+_LARGEST_RANK_BY_PRODUCTS = 256  # where columns cost as much as products do: two blocks of them
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 128, 4  # of its columns at a time
 _FACTORED_ITERATIONS = 100  # with a factorisation as preconditioner; two or three are usual
 _ITERATIONS = 2000
 _LARGEST_LIMIT = 1e-6  # residual above which rounding is no excuse: the system is inconsistent
+_LARGEST_LIMIT_FLOAT32 = 1e-3  # the same where products are in float32
 
 
 class Solution(eqx.Module):
@@ -65,7 +67,7 @@ def solve_tiles(
     The caller reports a solution that has not converged.
     """
     columns = np.asarray(y, np.float64).reshape(tiles.n, -1)
-    system = _System(tiles, columns, ridge, tolerance, progress)
+    system = _System(tiles, columns, ridge, tiles.attainable(tolerance), progress)
     chosen = _fitting_method(tiles) if method == "auto" else method
     _check_memory(tiles, chosen)
     attempt = METHODS[chosen](system)
@@ -116,10 +118,12 @@ def _rounding(system: _System, attempt: _Attempt) -> float:
 
 def _at_the_limit(system: _System, solution: IterativeSolution) -> bool:
     """Whether rounding in the product alone explains the residual, so that no solve does better."""
-    if not solution.residual <= _LARGEST_LIMIT:
+    eps = system.tiles.product_eps
+    exact = eps <= float(np.finfo(np.float64).eps)
+    if not solution.residual <= (_LARGEST_LIMIT if exact else _LARGEST_LIMIT_FLOAT32):
         return False
     trace = float(np.sum(system.tiles.diagonal())) + system.ridge * system.tiles.n
-    rounding = 4 * float(np.finfo(np.float64).eps) * trace  # of H, entry by entry, at most
+    rounding = 4 * eps * trace  # of H, entry by entry, at most
     remainder = np.linalg.norm(solution.remainder, axis=0)
     return bool(np.all(remainder <= rounding * np.linalg.norm(solution.value, axis=0)))
 
@@ -134,6 +138,8 @@ def _null_pivot(tiles: Tiles) -> float:
 
 
 def _fitting_method(tiles: Tiles) -> str:
+    if tiles.by_products:
+        return "conjugate-gradients"
     if tiles.fits(8):
         return "cholesky"
     return "float32" if tiles.fits(4) else "conjugate-gradients"
@@ -213,7 +219,8 @@ class PreconditionerSize(NamedTuple):
 def preconditioner_size(tiles: Tiles) -> PreconditionerSize:
     """A quarter of the budget is for the factor, an eighth for what makes it."""
     column = 8 * tiles.n
-    rank = min(_LARGEST_RANK, tiles.n, max(1, tiles.memory // (4 * column)))
+    most = _LARGEST_RANK_BY_PRODUCTS if tiles.by_products else _LARGEST_RANK
+    rank = min(most, tiles.n, max(1, tiles.memory // (4 * column)))
     rank = min(rank, max(1, math.isqrt(tiles.memory // (8 * 4 * 8))))  # four of its square
     block = min(_LARGEST_BLOCK, max(_SMALLEST_BLOCK, tiles.memory // (8 * 6 * column)))
     return PreconditionerSize(rank, block)
@@ -224,10 +231,12 @@ def _by_conjugate_gradients(system: _System) -> _Attempt:
     diagonal = tiles.diagonal()
     size = preconditioner_size(tiles)
     F = pivoted_cholesky(tiles.columns, diagonal, size.rank, block=size.block)
+    # Columns in float32 differ from what float32 products do by that much.
+    floor = tiles.noise * float(np.mean(diagonal)) if tiles.by_products else 0.0
     solve = functools.partial(
         conjugate_gradients,
         functools.partial(_ridged, tiles.products(), system.ridge),
-        precondition=LowRankPreconditioner.from_factor(F, diagonal, ridge=system.ridge),
+        precondition=LowRankPreconditioner.from_factor(F, diagonal, ridge=system.ridge + floor),
     )
     solution = solve(
         system.y, tolerance=system.tolerance, max_iterations=_ITERATIONS, progress=system.progress

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float64, Int
+from jaxtyping import Array, Float, Float64, Int, Shaped
 
 from unlazy.core.float64 import float64
 from unlazy.kernels.precision import Widened
@@ -38,7 +38,7 @@ class Tiles(eqx.Module):
     """The matrix `kernel(x)`, as tiles, products and copies in memory."""
 
     kernel: Callable
-    x: Float64[Array, "n *d"]
+    x: Shaped[Array, "n *d"]  # in float64, but for the samples of a network (`GradientTiles`)
     memory: int = eqx.field(static=True)  # bytes
 
     @property
@@ -55,6 +55,20 @@ class Tiles(eqx.Module):
     def noise(self) -> float:
         """Twice the norm of the rounding errors, for a unit diagonal and independent errors."""
         return 4 * math.sqrt(self.n) * self.eps
+
+    @property
+    def by_products(self) -> bool:
+        """Whether products cost less than tiles, so that no matrix is made unless asked for."""
+        return False
+
+    @property
+    def product_eps(self) -> float:
+        """The relative rounding of a product."""
+        return float(np.finfo(np.float64).eps)
+
+    def attainable(self, tolerance: float) -> float:
+        """The tolerance, or what iterations on products in lower precision can reach."""
+        return max(tolerance, 4 * self.product_eps) if self.by_products else tolerance
 
     @property
     def on_host(self) -> bool:
@@ -91,6 +105,20 @@ class Tiles(eqx.Module):
             if rows == columns:
                 return self.kernel(x1)
             return self.kernel(x1, _rows(self.x, columns.start, columns.stop - columns.start))
+
+    def block(
+        self, rows: Int[np.ndarray, " r"], columns: Int[np.ndarray, " c"]
+    ) -> Float64[Array | np.ndarray, "r c"]:
+        """The entries in some rows and columns, on the diagonal by the symmetric form."""
+        with float64():
+            if np.array_equal(rows, columns):
+                return self.kernel(self.x[rows])
+            return self.kernel(self.x[rows], self.x[columns])
+
+    def take(self, rows: Int[np.ndarray, " r"]) -> "Tiles":
+        """The matrix of some of the samples."""
+        with float64():
+            return Tiles(self.kernel, self.x[rows], self.memory)
 
     def upper(self) -> Iterator[tuple[slice, slice, Float64[Array, "n1 n2"]]]:
         """Tiles on and above the diagonal: the rest are their mirror images."""
