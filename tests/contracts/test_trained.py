@@ -42,6 +42,12 @@ CALLS = {
     "kernels.empirical_ntk": of_network(kernels.empirical_ntk),
     "kernels.empirical_ntk_diagonal": of_network(kernels.empirical_ntk_diagonal),
     "kernels.empirical_ntk_traced": of_network(kernels.empirical_ntk_traced),
+    "kernels.empirical_operator": lambda trained: kernels.empirical_operator(
+        NET, PARAMS, X, trained=trained
+    ).matvec(np.ones(4)),
+    "kernels.gradient_sketch": lambda trained: kernels.gradient_sketch(
+        NET, PARAMS, X, 5, trained=trained, key=jr.key(0)
+    ),
     "curvature.certify": lambda trained: (
         curvature.certify(
             LOSS, PARAMS, data=DATA, trained=trained, key=jr.key(0)
