@@ -18,6 +18,7 @@ from jax.extend.core.primitives import (
     mul_p,
     reshape_p,
     squeeze_p,
+    sub_p,
     transpose_p,
 )
 from jaxtyping import Array, Float
@@ -55,9 +56,13 @@ class Layer(NamedTuple):
     scales: tuple[Scale, ...]
     bias: Bias | None
 
+    def activations(self, step: Step, values: dict[Name, Any]) -> Array:
+        """What the product takes in beside the weight, as it is."""
+        return read(values, step.operands[1 - self.side])
+
     def inputs(self, step: Step, values: dict[Name, Any]) -> Float[Array, "s k"]:
         """A: what the weight is multiplied with, its scales included."""
-        other = read(values, step.operands[1 - self.side])
+        other = self.activations(step, values)
         if step.eqn.primitive is conv_general_dilated_p:
             rows = _patches(other, step)
         else:
@@ -109,6 +114,17 @@ def unused_leaves(program: Program, leaves: int) -> set[int]:
     """Which of the first `leaves` arguments the outputs do not depend on at all."""
     uses = _uses(program)
     return {k for k in range(leaves) if not uses.get(program.arguments[k])}
+
+
+def used_after(program: Program, leaves: int, step: int) -> set[int]:
+    """Which of the first `leaves` arguments do more after a step than to be added or multiplied."""
+    uses, found = _uses(program), set()
+    for k in range(leaves):
+        ends = _ends(program, uses, program.arguments[k]) or []
+        later = [program.steps[end.use.step].eqn for end in ends if end.use.step > step]
+        if any(eqn.primitive not in (add_p, sub_p, mul_p, div_p) for eqn in later):
+            found.add(k)
+    return found
 
 
 class _Use(NamedTuple):
