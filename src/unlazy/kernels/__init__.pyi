@@ -3,6 +3,7 @@ from unlazy.kernels.angular import conjugate as conjugate
 from unlazy.kernels.angular import gaussian as gaussian
 from unlazy.kernels.angular import tangent as tangent
 from unlazy.kernels.empirical.conjugate import empirical_conjugate as empirical_conjugate
+from unlazy.kernels.empirical.mean import mean_over_starts as mean_over_starts
 from unlazy.kernels.empirical.ntk import empirical_ntk as empirical_ntk
 from unlazy.kernels.empirical.ntk import empirical_ntk_diagonal as empirical_ntk_diagonal
 from unlazy.kernels.empirical.ntk import empirical_ntk_traced as empirical_ntk_traced
