@@ -408,6 +408,28 @@ def test_sign_kernels_take_the_sign_of_every_entry_of_a_gradient(
     assert_close(cross, np.einsum("ijaa->ij", second)[:2, 2:])
 
 
+@pytest.mark.parametrize("name", ["conv_nhwc", "attention"])
+def test_sign_kernels_of_unlike_samples_are_those_of_the_jacobians(name, networks, x64):
+    f, params, x1, x2 = problem(networks, name, 5, 3)
+    arrays, frozen = partition(params, None)
+
+    def gradients(x):
+        out = jax.jacrev(lambda a: f(combine(a, frozen), x).reshape(x.shape[0], -1))(arrays)
+        flat = [np.asarray(g).reshape(*g.shape[:2], -1) for g in jax.tree.leaves(out)]
+        return np.concatenate(flat, axis=2)
+
+    G1, G2 = gradients(x1), np.sign(gradients(x2))
+    signed: tuple[tuple[Any, np.ndarray], ...] = (("both", np.sign(G1)), ("second", G1))
+    for sign, first in signed:
+        reference = np.einsum("iap,jbp->ijab", first, G2)
+        assert_close(empirical_ntk(f, params, x1, x2, sign=sign), reference)
+        traced = empirical_ntk_traced(f, params, x1, x2, sign=sign, memory=1e4)
+        assert_close(traced, np.einsum("ijaa->ij", reference))
+    summed = np.einsum("ip,jp->ij", G1.sum(axis=1), np.sign(gradients(x2).sum(axis=1)))
+    one = empirical_ntk(f, params, x1, x2, sign="second", sum_of_outputs=True)
+    assert_close(one[:, :, 0, 0], summed)
+
+
 def test_progress_counts_every_entry_once_and_ends_with_all(networks, x64):
     f, params, x, _ = problem(networks, "mlp", 24)
     seen: list[tuple[int, int]] = []

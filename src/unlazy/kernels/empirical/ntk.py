@@ -95,8 +95,10 @@ def empirical_ntk(
             per sample. Divided by c, it is an estimate of the kernel of each output of a wide
             network (arXiv:2206.12543).
         sign: "both" for $\langle \operatorname{sign} g, \operatorname{sign} g'\rangle$, "second"
-            for $\langle g, \operatorname{sign} g'\rangle$, which is not symmetric: the kernels
-            of descent by signs of gradients, and of early Adam (arXiv:2210.05643).
+            for $\langle g, \operatorname{sign} g'\rangle$, which is not symmetric: a step of
+            descent by the sign of the gradient at x' moves the outputs at x by minus the learning
+            rate times that, and so do the first steps of Adam (arXiv:2210.05643). A gradient that
+            vanishes up to rounding has a sign all the same.
         implementation: "layerwise" as above; "jacobian", which differentiates every parameter;
             "ntk-vector", one forward derivative per column, slow and small; "auto" chooses
             "layerwise", or "ntk-vector" where the gradients of two samples exceed `memory`.
