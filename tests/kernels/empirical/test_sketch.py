@@ -19,7 +19,7 @@ def jacobian(f, params, x):
     return np.concatenate(flat, axis=2)
 
 
-@pytest.mark.parametrize("name", ["conv_nchw", "attention"])
+@pytest.mark.parametrize("name", [pytest.param("conv_nchw", marks=pytest.mark.slow), "attention"])
 def test_inner_products_of_two_sketches_estimate_the_kernel_with_the_stated_variance(
     name, networks
 ):
