@@ -112,6 +112,7 @@ def empirical_ntk(
 
     Example:
         >>> import equinox as eqx
+        >>> import jax.numpy as jnp
         >>> model = eqx.nn.MLP(2, 3, width_size=8, depth=2, key=jax.random.key(0))
         >>> K = empirical_ntk(lambda model, x: jax.vmap(model)(x), model, jnp.eye(2))
         >>> K.shape
@@ -144,6 +145,7 @@ def empirical_ntk_traced(
     Source: AR-5, arXiv:1901.08584 eq. (5), where there is one output.
 
     Example:
+        >>> import jax.numpy as jnp
         >>> K = empirical_ntk_traced(lambda w, x: x @ w, jnp.ones((2, 3)), 2 * jnp.eye(2))
         >>> print(K)
         [[12.  0.]
@@ -170,6 +172,7 @@ def empirical_ntk_diagonal(
     Arguments and precision as for `empirical_ntk`.
 
     Example:
+        >>> import jax.numpy as jnp
         >>> K = empirical_ntk_diagonal(lambda w, x: x @ w, jnp.ones(2), jnp.array([[3.0, 4.0]]))
         >>> print(K)
         [[[25.]]]
