@@ -44,7 +44,7 @@ def gaussian(
     check_positive(bandwidth, "bandwidth")
     x1, x2, dtype = check_pair(x1, x2, dtype, allow_zero_rows=True)
     scale = 1 / math.sqrt(bandwidth)
-    evaluate = partial(angular_matrix, _Gaussian(), lambda norm: norm * scale)
+    evaluate = partial(angular_matrix, _Gaussian(), lambda norms: [norm * scale for norm in norms])
     return at_precision(evaluate, x1, x2, dtype)
 
 
@@ -71,7 +71,7 @@ def arcsin(
          [0.     1.5708]]
     """
     x1, x2, dtype = check_pair(x1, x2, dtype)
-    return at_precision(partial(angular_matrix, _Arcsin(), lambda norm: norm), x1, x2, dtype)
+    return at_precision(partial(angular_matrix, _Arcsin(), list), x1, x2, dtype)
 
 
 @entry

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of the angle and of per-row numbers, block row by block row.
+"""Kernels of the angle and of per-row numbers, block by block.
 
 A kernel here is a function of the cosine between two rows and of numbers that each row has by
-itself (its norm, say). The cosines come from one matrix product; for a symmetric matrix each block
-right of the diagonal is computed once and mirrored. Rows so nearly parallel that the cosine no
+itself (its norm, say). The cosines come from matrix products; of a symmetric matrix the blocks on
+and right of the diagonal are computed and mirrored. Rows so nearly parallel that the cosine no
 longer carries their angle are found and computed again from the difference of the rows.
+
+Blocks have one shape, and one program serves them all, so that compiling takes as long at every n.
+Copies are programs by themselves: XLA takes minutes to compile a transpose within the arithmetic of
+a kernel, and evaluates the entries twice.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -18,12 +21,15 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from unlazy.core.checks import as_array, check_inputs, is_known, some_rows
+from unlazy.core.compiling import jit_untuned_static
 from unlazy.core.float64 import float64
+from unlazy.kernels.parts import even_parts, of_one_size
 
 # Block rows of the symmetric product: with 8, the work is 9/16 of the full product, and a block
-# row is still tall enough for the product to run at full speed (measured at n = 4000).
+# is still large enough for the product to run at full speed (measured at n = 4000).
 _BLOCKS = 8
 _LARGEST_BLOCK = 4096  # rows; bounds the temporary memory at large n
+_LARGEST_CROSS_BLOCK = 8192  # rows and columns of a matrix that is not symmetric
 _SMALLEST_BLOCK = 128  # rows; below it, symmetry saves less than the extra launches cost
 _PAIR_ENTRIES = 2**22  # gathered at once when near pairs are repaired: 32 MB in float64
 
@@ -32,8 +38,8 @@ _PAIR_ENTRIES = 2**22  # gathered at once when near pairs are repaired: 32 MB in
 class AngularKernel(Protocol):
     """A kernel between rows, given their angle.
 
-    It is a static argument of `jax.jit`, so make it a frozen dataclass: two `NamedTuple`s without
-    fields are equal, and one would get what was compiled for the other.
+    It is a static argument of compiled programs, so make it a frozen dataclass: two `NamedTuple`s
+    without fields are equal, and one would get what was compiled for the other.
 
     `rows` is any pytree of arrays whose last axis runs over the rows.
     """
@@ -43,9 +49,10 @@ class AngularKernel(Protocol):
     ) -> Float[Array, "*shape"]:
         """The kernel at cosine `cos`, with `gap` = 1 - |cos|; the rows' numbers broadcast to it.
 
-        It must commute in the rows to the last bit, for the matrix to be symmetric: within a
-        block on the diagonal both sides are evaluated. Products and sums of two numbers do; a sum
-        of two products, `p1 * q1 + p2 * q2`, does not: one of them is fused with the addition.
+        It must commute in the rows to the last bit, for the matrix to be symmetric where both sides
+        of the diagonal are evaluated (under `jax.jit`, and for few rows). Products and sums of two
+        numbers do; a sum of two products, `p1 * q1 + p2 * q2`, does not: one of them is fused with
+        the addition.
         """
         ...
 
@@ -61,6 +68,11 @@ class Polar(NamedTuple):
     unit: Float[Array, "n d"]
 
 
+class _Checked(NamedTuple):
+    parts: Polar
+    nonzero: Bool[Array, " n"]  # whether the row had an entry other than 0 before any rounding
+
+
 class _Side(NamedTuple):
     unit: Float[Array, "n d"]
     rows: Any
@@ -68,7 +80,7 @@ class _Side(NamedTuple):
 
 class _Gram(NamedTuple):
     values: Float[Array, "n1 n2"]
-    has_near_pairs: Bool[Array, ""]
+    has_near_pairs: Bool[Array | np.ndarray, ""] | np.bool_
 
 
 class CheckedPair(NamedTuple):
@@ -109,26 +121,29 @@ def polar(x: Array | np.ndarray, name: str, dtype: jnp.dtype) -> Polar:
     Raises if the squared norm of a row that is not zero is out of the range of `dtype`: its kernel
     with itself would be infinite or zero.
     """
-    parts = _polar(jnp.asarray(x, dtype))
-    if not is_known(parts.norm):
-        return parts
-    # From the rows as they came: in float32 a row of 1e-200 would already be zero.
+    if not is_known(x):
+        return _polar(jnp.asarray(x, dtype), dtype).parts
     with float64():
-        nonzero = np.asarray(jnp.any(jnp.asarray(x) != 0, axis=1))
+        rows = _polar(jnp.asarray(x), dtype)
+    parts = rows.parts
+    if not is_known(parts.norm):  # a known `x`, inside a program
+        return parts
     norm, range_ = np.asarray(parts.norm, np.float64), jnp.finfo(dtype)
     with np.errstate(over="ignore"):
         outside = ~((norm**2 >= float(range_.tiny)) & (norm**2 <= float(range_.max)))
-    rows = np.flatnonzero(outside & nonzero)
-    if rows.size:
+    wrong = np.flatnonzero(outside & np.asarray(rows.nonzero))
+    if wrong.size:
         raise ValueError(
             f"`{name}` must have rows whose squared norm is within the range of {dtype}, "
-            f"got {name} out of it in {some_rows(rows)}. Rescale the inputs."
+            f"got {name} out of it in {some_rows(wrong)}. Rescale the inputs."
         )
     return parts
 
 
-@jax.jit
-def _polar(x: Float[Array, "n d"]) -> Polar:
+@jax.jit(static_argnums=1)
+def _polar(x: Float[Array, "n d"], dtype: jnp.dtype) -> _Checked:
+    # From the rows as they came: in float32 a row of 1e-200 would already be zero.
+    nonzero, x = jnp.any(x != 0, axis=1), x.astype(dtype)
     scale = jnp.max(jnp.abs(x), axis=1)
     safe = jnp.where(scale > 0, scale, 1)
     scaled = x / safe[:, None]
@@ -137,35 +152,28 @@ def _polar(x: Float[Array, "n d"]) -> Polar:
     length = jnp.sqrt(jnp.where(scale > 0, square, 1))
     norm = scale * length
     # Rows that are of unit norm to rounding count as such: their diagonal is then exact.
-    norm = jnp.where(jnp.abs(norm - 1) <= 4 * jnp.finfo(x.dtype).eps, jnp.ones_like(norm), norm)
-    return Polar(norm, scaled / length[:, None])
+    norm = jnp.where(jnp.abs(norm - 1) <= 4 * jnp.finfo(dtype).eps, jnp.ones_like(norm), norm)
+    return _Checked(Polar(norm, scaled / length[:, None]), nonzero)
 
 
 def angular_matrix(
     kernel: AngularKernel,
-    rows: Callable[[Float[Array, " n"]], Any],
+    rows: Callable[[list[Float[Array, "_"]]], list[Any]],
     x1: Array | np.ndarray,
     x2: Array | np.ndarray | None,
     dtype: jnp.dtype,
 ) -> Float[Array, "n1 n2"]:
     """The matrix of `kernel` between inputs, where `rows` gives each row's numbers from the norms.
 
-    `rows` is called once, for both sides: how many numbers it gives per row may depend on their
-    values (the degrees of a series do), and the two sides of a pair must have as many.
+    `rows` is called once, with the norms of each side: how many numbers it gives per row may depend
+    on their values (the degrees of a series do), and the two sides of a pair must have as many.
     """
     p1 = polar(x1, "x1", dtype)
     if x2 is None:
-        return kernel_matrix(kernel, p1.unit, rows(p1.norm))
+        return kernel_matrix(kernel, p1.unit, *rows([p1.norm]))
     p2 = polar(x2, "x2", dtype)
-    both = rows(jnp.concatenate([p1.norm, p2.norm]))
-    rows1, rows2 = _parted(both, x1.shape[0])
+    rows1, rows2 = rows([p1.norm, p2.norm])
     return kernel_matrix(kernel, p1.unit, rows1, p2.unit, rows2)
-
-
-@jax.jit(static_argnums=1)
-def _parted(rows: Any, n1: int) -> tuple[Any, Any]:
-    first = jax.tree.map(lambda v: v[..., :n1], rows)
-    return first, jax.tree.map(lambda v: v[..., n1:], rows)
 
 
 def kernel_matrix(
@@ -188,10 +196,9 @@ def kernel_matrix(
 
 
 def block_rows(n: int) -> list[tuple[int, int]]:
-    """Where each block row starts and stops."""
+    """Where each block row of a symmetric matrix starts and stops; their sizes differ by 1."""
     count = max(min(_BLOCKS, n // _SMALLEST_BLOCK), math.ceil(n / _LARGEST_BLOCK), 1)
-    edges = [n * k // count for k in range(count + 1)]
-    return list(itertools.pairwise(edges))
+    return even_parts(n, count)
 
 
 def _near(dtype: jnp.dtype) -> float:
@@ -207,8 +214,12 @@ def _gap(cos: Float[Array, "n1 n2"]) -> Float[Array, "n1 n2"]:
     return 1 - jnp.minimum(jnp.abs(cos), jnp.ones((), cos.dtype))
 
 
-def _take(side: _Side, start: int, stop: int) -> _Side:
-    return _Side(side.unit[start:stop], jax.tree.map(lambda v: v[..., start:stop], side.rows))
+@jax.jit(static_argnums=2)  # the start is traced: one program for all blocks
+def _take(side: _Side, start: int | Array, size: int) -> _Side:
+    rows = jax.tree.map(
+        lambda v: jax.lax.dynamic_slice_in_dim(v, start, size, axis=v.ndim - 1), side.rows
+    )
+    return _Side(jax.lax.dynamic_slice_in_dim(side.unit, start, size), rows)
 
 
 def _evaluate(kernel: AngularKernel, cos: Float[Array, "n1 n2"], rows1: Any, rows2: Any):
@@ -217,49 +228,68 @@ def _evaluate(kernel: AngularKernel, cos: Float[Array, "n1 n2"], rows1: Any, row
     return kernel.pairs(cos, _gap(cos), down, across)
 
 
-@jax.jit(static_argnums=0)
 def _cross(kernel: AngularKernel, side1: _Side, side2: _Side) -> _Gram:
-    cos = _cosines(side1.unit, side2.unit)
-    near = jnp.any(jnp.abs(cos) > 1 - _near(cos.dtype))
-    return _Gram(_evaluate(kernel, cos, side1.rows, side2.rows), near)
+    n1, n2 = side1.unit.shape[0], side2.unit.shape[0]
+    down, right = (
+        of_one_size(even_parts(n, math.ceil(n / _LARGEST_CROSS_BLOCK))) for n in (n1, n2)
+    )
+    if len(down.starts) == len(right.starts) == 1 or not is_known(_probe(side1, side2)):
+        return _block(kernel, side1, side2)
+    H, near = _zeros((n1, n2), side1.unit.dtype), []
+    for i in down.starts:
+        rows = _take(side1, i, down.size)
+        for j in right.starts:
+            block = _block(kernel, rows, _take(side2, j, right.size))
+            H = _set(H, block.values, i, j)
+            near.append(block.has_near_pairs)
+    return _Gram(H, _any(near))
 
 
 def _symmetric(kernel: AngularKernel, side: _Side) -> _Gram:
-    upper = _upper(kernel, side)
-    return _Gram(_mirrored(upper.values), upper.has_near_pairs)
-
-
-@jax.jit(static_argnums=0)
-def _upper(kernel: AngularKernel, side: _Side) -> _Gram:
-    """The block rows from the diagonal on; what is left of it stays zero."""
+    """The blocks on and right of the diagonal, each with its mirror image."""
     n = side.unit.shape[0]
-    H, near = jnp.zeros((n, n), side.unit.dtype), jnp.zeros((), bool)
-    for start, stop in block_rows(n):
-        here = _take(side, start, stop)
-        square = _diagonal_block(kernel, here)
-        H = H.at[start:stop, start:stop].set(square.values)
-        near |= square.has_near_pairs
-        if stop < n:
-            right = _cross(kernel, here, _take(side, stop, n))
-            H = H.at[start:stop, stop:].set(right.values)
-            near |= right.has_near_pairs
-    return _Gram(H, near)
+    blocks = of_one_size(block_rows(n))
+    if len(blocks.starts) == 1 or not is_known(_probe(side)):
+        return _square(kernel, side)
+    H, near = _zeros((n, n), side.unit.dtype), []
+    for k, i in enumerate(blocks.starts):
+        rows = _take(side, i, blocks.size)
+        for j in blocks.starts[k:]:
+            block = _upper_block(kernel, rows, _take(side, j, blocks.size), j - i)
+            # Where blocks share a row, the last one stays, on both sides of the diagonal.
+            H = _set_both(H, block.values, i, j)
+            near.append(block.has_near_pairs)
+    return _Gram(H, _any(near))
 
 
-# Apart from the blocks themselves, or XLA evaluates each entry a second time for its mirror, and in
-# place. At n = 4000 this takes a fifth off the NTK.
-@jax.jit(donate_argnums=0)
-def _mirrored(H: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    n = H.shape[0]
-    for start, stop in block_rows(n):
-        if stop < n:
-            # The barrier makes XLA read the whole block before it writes into the same matrix.
-            block = jax.lax.optimization_barrier(H[start:stop, stop:])
-            H = H.at[stop:, start:stop].set(block.T)
-    return H
+def _probe(*sides: _Side) -> Array:
+    """An array that is known if all of them are, and no program is being traced."""
+    leaves = jax.tree.leaves(sides)
+    return next((leaf for leaf in leaves if not is_known(leaf)), jnp.zeros(()))
 
 
-def _diagonal_block(kernel: AngularKernel, side: _Side) -> _Gram:
+@jit_untuned_static
+def _block(kernel: AngularKernel, rows: _Side, columns: _Side) -> _Gram:
+    cos = _cosines(rows.unit, columns.unit)
+    near = jnp.any(jnp.abs(cos) > 1 - _near(cos.dtype))
+    return _Gram(_evaluate(kernel, cos, rows.rows, columns.rows), near)
+
+
+@jit_untuned_static
+def _upper_block(kernel: AngularKernel, rows: _Side, columns: _Side, right: int | Array) -> _Gram:
+    """A block that starts `right` columns from the diagonal; it may meet the diagonal or not."""
+    place = jnp.arange(len(rows.unit), dtype=jnp.int32)
+    diagonal = place[:, None] == (right + place)[None, :]
+    # Zero on the diagonal first: such a pair is not near, and the diagonal has its own formula.
+    cos = jnp.where(diagonal, 0, _cosines(rows.unit, columns.unit))
+    near = jnp.any(jnp.abs(cos) > 1 - _near(cos.dtype))
+    values = _evaluate(kernel, cos, rows.rows, columns.rows)
+    return _Gram(jnp.where(diagonal, kernel.diagonal(rows.rows)[:, None], values), near)
+
+
+@jit_untuned_static
+def _square(kernel: AngularKernel, side: _Side) -> _Gram:
+    """The whole matrix at once, for few rows and inside of other programs."""
     cos = _cosines(side.unit, side.unit)
     # A product of a matrix with its own transpose need not come out symmetric to the last bit.
     cos = (cos + cos.T) / 2
@@ -270,6 +300,29 @@ def _diagonal_block(kernel: AngularKernel, side: _Side) -> _Gram:
     return _Gram(jnp.where(diagonal, kernel.diagonal(side.rows)[:, None], values), near)
 
 
+@jax.jit(static_argnums=(0, 1))
+def _zeros(shape: tuple[int, int], dtype: jnp.dtype) -> Float[Array, "n1 n2"]:
+    return jnp.zeros(shape, dtype)
+
+
+@jax.jit(donate_argnums=0)  # in place: at n = 60000 a copy would take 29 GB
+def _set(H: Float[Array, "n1 n2"], block: Float[Array, "b1 b2"], i, j) -> Float[Array, "n1 n2"]:
+    return jax.lax.dynamic_update_slice(H, block, (i, j))
+
+
+@jax.jit(donate_argnums=0)
+def _set_both(H: Float[Array, "n n"], block: Float[Array, "b b"], i, j) -> Float[Array, "n n"]:
+    """The block and its mirror image; on the diagonal, what is right of it is mirrored."""
+    below = jnp.tri(block.shape[0], k=-1, dtype=bool) & (i == j)
+    block = jnp.where(below, block.T, block)
+    H = jax.lax.dynamic_update_slice(H, block, (i, j))
+    return jax.lax.dynamic_update_slice(H, block.T, (j, i))
+
+
+def _any(flags: list[Bool[Array, ""]]) -> np.bool_:
+    return np.any([np.asarray(flag) for flag in flags])
+
+
 def _repair_near_pairs(
     kernel: AngularKernel, H: Float[Array, "n1 n2"], side1: _Side, side2: _Side | None
 ) -> Float[Array, "n1 n2"]:
@@ -278,11 +331,11 @@ def _repair_near_pairs(
     i, j = _near_pairs(side1.unit, other.unit, symmetric=side2 is None)
     if i.size == 0:  # the product came out a hair below the threshold this time
         return H
-    # In pieces that bound the memory, each filled up with its last pair to a power of two, so that
-    # few shapes are ever compiled.
+    # In pieces that bound the memory, each filled up with its last pair to one of few sizes, so
+    # that few shapes are ever compiled.
     piece = max(1, _PAIR_ENTRIES // side1.unit.shape[1])
     for start in range(0, i.size, piece):
-        rows, columns = (_padded(index[start : start + piece]) for index in (i, j))
+        rows, columns = (_padded(index[start : start + piece], piece) for index in (i, j))
         values = _pair_kernel(kernel, side1, other, rows, columns)
         H = _store(H, rows, columns, values)
         if side2 is None:
@@ -290,8 +343,9 @@ def _repair_near_pairs(
     return H
 
 
-def _padded(index: Int[np.ndarray, " p"]) -> Int[np.ndarray, " q"]:
-    return np.pad(index, (0, 2 ** math.ceil(math.log2(index.size)) - index.size), mode="edge")
+def _padded(index: Int[np.ndarray, " p"], most: int) -> Int[np.ndarray, " q"]:
+    size = min(16 ** max(1, math.ceil(math.log(index.size, 16))), most)
+    return np.pad(index, (0, max(0, size - index.size)), mode="edge")
 
 
 @jax.jit(donate_argnums=0)  # in place: at n = 60000 a copy would take 29 GB
@@ -301,17 +355,24 @@ def _store(H: Float[Array, "n1 n2"], i, j, values: Float[Array, " p"]) -> Float[
 
 def _near_pairs(u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"], *, symmetric: bool):
     rows, columns = [], []
-    for start, stop in block_rows(u1.shape[0]):
-        i, j = np.nonzero(np.asarray(_is_near(u1[start:stop], u2)))
-        keep = i + start < j if symmetric else np.ones(i.shape, bool)
-        rows.append(i[keep] + start)
+    parts = block_rows(u1.shape[0])
+    blocks = of_one_size(parts)
+    for (start, stop), first in zip(parts, blocks.starts, strict=True):
+        i, j = np.nonzero(np.asarray(_is_near(u1, u2, first, blocks.size)))
+        i = i + first
+        keep = (start <= i) & (i < stop)
+        keep &= i < j if symmetric else True
+        rows.append(i[keep])
         columns.append(j[keep])
     return np.concatenate(rows), np.concatenate(columns)
 
 
-@jax.jit
-def _is_near(u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"]) -> Bool[Array, "n1 n2"]:
-    return jnp.abs(_cosines(u1, u2)) > 1 - _near(u1.dtype)
+@jax.jit(static_argnums=3)  # the start is traced: one program for all blocks
+def _is_near(
+    u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"], start: Int[Array, ""], size: int
+) -> Bool[Array, "b n2"]:
+    some = jax.lax.dynamic_slice_in_dim(u1, start, size)
+    return jnp.abs(_cosines(some, u2)) > 1 - _near(u1.dtype)
 
 
 @jax.jit(static_argnums=0)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of fully connected networks of infinite width."""
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -12,15 +13,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_count, check_name, check_positive, is_known, some_rows
+from unlazy.core.compiling import jit_untuned
 from unlazy.core.entries import entry
 from unlazy.kernels.blocks import angular_matrix, check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.dual import ActivationLike, dual_of
 from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments
+from unlazy.kernels.series import SeriesDual, enough_terms
 
 _TRAINED = ("all", "hidden", "last")
 MOST_LAYERS = 1000
-"""Each is traced by itself, and 2^depth, which scales the normalised kernels, is a float."""
+"""2^depth, which scales the normalised kernels, is a float."""
+_MOST_UNROLLED = 16  # layers in one piece of arithmetic; in a loop they take three times as long
 
 
 @entry
@@ -67,6 +71,9 @@ def ntk(
     `unlazy.activation` with a shift, whose kink is known. Sign and the step have a covariance, but
     no finite tangent kernel: for them only the readout can be trained, as in `nngp`.
 
+    The first call for a shape compiles; how long that takes depends on neither n nor, beyond 16
+    layers, `depth`. Inside your own `jax.jit` both sides of the diagonal are evaluated.
+
     Source: AR-6 at depth 1, RN-17 at depths 1 and 2; the recursion is arXiv:1806.07572's, in whose
     notation our σ_w² multiplies the weights' variance.
 
@@ -101,13 +108,7 @@ def ntk(
         )
     kernel = _Mlp(dual, depth, trained, biased)
     spread = math.sqrt(weight_variance / x1.shape[1]), math.sqrt(weight_variance)
-    n1 = x1.shape[0]
-
-    def rows(norm: Float[Array, " n"]) -> _Rows:
-        rows = kernel.rows(norm, *spread, math.sqrt(bias_variance))
-        _check_range(rows.layers[-1].s, n1)
-        return rows
-
+    rows = partial(_sides, kernel, np.array([*spread, math.sqrt(bias_variance)]))
     return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
 
 
@@ -160,8 +161,16 @@ class _Layer(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    layers: tuple[_Layer, ...]  # depth + 1 of them
+    hidden: tuple[_Layer, ...]  # runs of layers whose numbers have one shape, on a new first axis
+    readout: _Layer
     gain: Float[Array, "*rows"]  # sigma_w
+
+
+class _Run(NamedTuple):
+    """Successive hidden layers whose moments have one shape."""
+
+    dual: Dual
+    layers: int
 
 
 class _Correlation(NamedTuple):
@@ -176,44 +185,108 @@ class _Mlp:
     trained: str
     biased: bool
 
-    def rows(self, norm: Float[Array, " n"], first: float, gain: float, bias: float) -> _Rows:
-        """The recursion of each row with itself."""
-        layers, weights = [], norm * first
-        for l in range(self.depth + 1):
-            s = jnp.hypot(weights, jnp.full_like(weights, bias)) if self.biased else weights
-            safe = jnp.where(s > 0, s, 1)
-            moments = self.dual.rows(s) if l < self.depth else None
-            layers.append(_Layer(s, weights / safe, bias / safe, moments))
-            if moments is not None:
-                weights = moments.rms * gain
-        return _Rows(tuple(layers), jnp.full_like(norm, gain))
+    def layer(self, weights: Float[Array, " n"], bias: Float[Array, ""], dual: Dual | None):
+        """A layer from the part of the standard deviation that its weights make."""
+        s = jnp.hypot(weights, jnp.full_like(weights, bias)) if self.biased else weights
+        safe = jnp.where(s > 0, s, 1)
+        return _Layer(s, weights / safe, bias / safe, None if dual is None else dual.rows(s))
 
     def pairs(
         self, cos: Float[Array, "*shape"], gap: Float[Array, "*shape"], rows1: _Rows, rows2: _Rows
     ) -> Float[Array, "*shape"]:
-        # Products of the two rows' numbers come first: they commute to the last bit.
-        here, theta, gain = _Correlation(cos, gap), jnp.zeros_like(cos), rows1.gain * rows2.gain
-        covariance = backward = theta
-        for l1, l2 in zip(rows1.layers, rows2.layers, strict=True):
+        gain = rows1.gain * rows2.gain
+
+        def step(carry: tuple[_Correlation, Array], layers: tuple[_Layer, _Layer]):
+            (here, theta), (l1, l2) = carry, layers
+            assert l1.moments is not None
+            assert l2.moments is not None
             here = _add_bias(here, l1, l2) if self.biased else here
-            covariance, backward = (l1.s * l2.s) * here.cos, theta
-            theta = covariance + backward
-            if l1.moments is not None and l2.moments is not None:
-                moments: PairMoments = self.dual.pairs(
-                    *here, Row(l1.s, l1.moments), Row(l2.s, l2.moments)
-                )
-                theta = gain * moments.slope * theta
-                here = _Correlation(moments.cos, moments.gap)
-        return {"all": theta, "hidden": backward, "last": covariance}[self.trained]
+            # Products of the two rows' numbers come first: they commute to the last bit.
+            theta = (l1.s * l2.s) * here.cos + theta
+            moments: PairMoments = self.dual.pairs(
+                *here, Row(l1.s, l1.moments), Row(l2.s, l2.moments)
+            )
+            return (_Correlation(moments.cos, moments.gap), gain * moments.slope * theta), None
+
+        carry = _Correlation(cos, gap), jnp.zeros_like(cos)
+        for layers in zip(rows1.hidden, rows2.hidden, strict=True):
+            carry, _ = jax.lax.scan(step, carry, layers, unroll=self._is_unrolled(layers[0]))
+        here, backward = carry
+        here = _add_bias(here, rows1.readout, rows2.readout) if self.biased else here
+        covariance = (rows1.readout.s * rows2.readout.s) * here.cos
+        return self._chosen(covariance, backward)
 
     def diagonal(self, rows: _Rows) -> Float[Array, " n"]:
-        theta = covariance = backward = jnp.zeros_like(rows.gain)
-        for layer in rows.layers:
-            covariance, backward = layer.s**2, theta
-            theta = covariance + backward
-            if layer.moments is not None:
-                theta = rows.gain**2 * layer.moments.slope_square * theta
-        return {"all": theta, "hidden": backward, "last": covariance}[self.trained]
+        def step(theta: Float[Array, " n"], layer: _Layer):
+            assert layer.moments is not None
+            return rows.gain**2 * layer.moments.slope_square * (layer.s**2 + theta), None
+
+        backward = jnp.zeros_like(rows.gain)
+        for layers in rows.hidden:
+            backward, _ = jax.lax.scan(step, backward, layers)
+        return self._chosen(rows.readout.s**2, backward)
+
+    def _chosen(self, covariance: Float[Array, "*shape"], backward: Float[Array, "*shape"]):
+        both = covariance + backward
+        return {"all": both, "hidden": backward, "last": covariance}[self.trained]
+
+    def _is_unrolled(self, layers: _Layer) -> bool:
+        # A series is a loop itself, with which nothing is fused. A loop over several layers at a
+        # time would evaluate them once for each of the three arrays that it hands on.
+        return not isinstance(self.dual, SeriesDual) and len(layers.s) <= _MOST_UNROLLED
+
+
+def _sides(
+    kernel: _Mlp, scales: Float[np.ndarray, " 3"], norms: list[Float[Array, "_"]]
+) -> list[_Rows]:
+    """The numbers of each side's rows, with as many terms of a series on both."""
+    scales = scales.astype(norms[0].dtype)
+    runs = _runs(kernel, scales, norms)
+    sides = [_recursion(kernel, runs, norm, scales) for norm in norms]
+    for side, name in zip(sides, ("x1", "x2"), strict=False):
+        _check_range(side.readout.s, name)
+    return sides
+
+
+def _runs(kernel: _Mlp, scales: Float[np.ndarray, " 3"], norms: list[Float[Array, "_"]]):
+    """All hidden layers at once, but for a series: those that need as many terms as the last."""
+    dual = kernel.dual
+    every = (_Run(dual, kernel.depth),)
+    if not isinstance(dual, SeriesDual) or not all(is_known(norm) for norm in norms):
+        return every
+    probe = (_Run(dual.probe(), kernel.depth),)
+    found = [_recursion(kernel, probe, norm, scales).hidden[0] for norm in norms]
+    tails = [layers.moments.features for layers in found if layers.moments is not None]
+    if not all(is_known(tail) for tail in tails):  # known norms, in a program
+        return every
+    degrees = enough_terms(np.max([np.asarray(tail) for tail in tails], axis=0))
+    runs = itertools.groupby(degrees)
+    return tuple(_Run(replace(dual, degree=degree), len(list(run))) for degree, run in runs)
+
+
+@jit_untuned
+def _recursion(
+    kernel: _Mlp,
+    runs: tuple[_Run, ...],
+    norm: Float[Array, " n"],
+    scales: Float[Array | np.ndarray, " 3"],
+) -> _Rows:
+    """The recursion of each row with itself; `scales` are those of the first layer, weights, bias.
+
+    All of it is one program: operations of `jax.numpy` by themselves would each be compiled.
+    """
+    first, gain, bias = scales
+    weights, hidden = norm * first, []
+    for dual, count in runs:
+
+        def step(weights, _, dual=dual):
+            layer = kernel.layer(weights, bias, dual)
+            assert layer.moments is not None
+            return layer.moments.rms * gain, layer
+
+        weights, layers = jax.lax.scan(step, weights, length=count)
+        hidden.append(layers)
+    return _Rows(tuple(hidden), kernel.layer(weights, bias, None), jnp.full_like(norm, gain))
 
 
 def _add_bias(here: _Correlation, l1: _Layer, l2: _Layer) -> _Correlation:
@@ -227,13 +300,12 @@ def _add_bias(here: _Correlation, l1: _Layer, l2: _Layer) -> _Correlation:
     return _Correlation(weights * here.cos + bias, jnp.minimum(minus, plus))
 
 
-def _check_range(s: Float[Array, " n"], n1: int) -> None:
-    """Raise if the outputs of a row have left the range of the dtype; `x2` follows `x1`."""
+def _check_range(s: Float[Array, " n"], name: str) -> None:
+    """Raise if the outputs of a row have left the range of the dtype."""
     if not is_known(s):
         return
     rows = np.flatnonzero(~np.isfinite(np.asarray(s) ** 2))
     if rows.size:
-        name, rows = ("x1", rows[rows < n1]) if rows[0] < n1 else ("x2", rows - n1)
         raise ValueError(
             f"`{name}` must keep every layer's outputs within the range of {s.dtype}, "
             f"got an infinite kernel in {some_rows(rows)}. Scale the inputs or the variances down."

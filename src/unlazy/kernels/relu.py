@@ -51,7 +51,7 @@ def relu_gram(
          [0.  0.5]]
     """
     x1, x2, dtype = check_pair(x1, x2, dtype)
-    return at_precision(partial(angular_matrix, _ReluGram(), lambda norm: norm), x1, x2, dtype)
+    return at_precision(partial(angular_matrix, _ReluGram(), list), x1, x2, dtype)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.activations import Activation
-from unlazy.core.checks import is_known
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.kernels.moments import PairMoments, Row, RowMoments
 from unlazy.special.hermite_polynomials import HermiteSeries, hermite_series
@@ -46,16 +45,25 @@ class SeriesDual:
     """
 
     function: Activation | Callable[[Array], Array]
+    degree: int = _TRACED_DEGREE  # terms besides the two of the tail
 
     def rows(self, s: Float[Array, " n"]) -> RowMoments:
-        """The moments of each row, and its coefficients, as many as the tail asks for."""
-        value = _expand(self.function, s, self._kink)
-        # Without a slope `ntk` asks for the readout's kernel alone, and this stays unused.
-        slope = _expand(_slope(self.function), s, self._kink) if self.has_slope else value
-        degree = _enough(value, slope)
+        """The moments of each row, and its coefficients."""
+        value, slope = self._expand(s, self.degree)
         rms = jnp.sqrt(value.square)
-        unit = _with_tail(value, degree) / jnp.where(rms > 0, rms, 1)[None, :]
-        return RowMoments(rms, slope.square, (unit, _with_tail(slope, degree)))
+        unit = _with_tail(value) / jnp.where(rms > 0, rms, 1)[None, :]
+        return RowMoments(rms, slope.square, (unit, _with_tail(slope)))
+
+    def probe(self) -> "_Probe":
+        """A dual whose features tell how many terms the rows ask for; see `enough_terms`."""
+        return _Probe(self)
+
+    def _expand(self, s: Float[Array, " n"], degree: int) -> tuple[HermiteSeries, HermiteSeries]:
+        value = hermite_series(self.function, s, degree, kink=self._kink)
+        # Without a slope `ntk` asks for the readout's kernel alone, and this stays unused.
+        if not self.has_slope:
+            return value, value
+        return value, hermite_series(_slope(self.function), s, degree, kink=self._kink)
 
     @property
     def has_slope(self) -> bool:
@@ -86,11 +94,22 @@ def _slope(function: Activation | Callable[[Array], Array]) -> Callable[[Array],
     return lambda z: jax.jvp(function, (z,), (jnp.ones_like(z),))[1]
 
 
-def _expand(function, s: Float[Array, " n"], kink: float) -> HermiteSeries:
-    return _hermite_series(function, s, _DEGREES[-1], kink=kink)
+@dataclass(frozen=True)
+class _Probe:
+    """The dual's moments, with the largest relative tail of any row after each of `_DEGREES`."""
 
+    dual: SeriesDual
 
-_hermite_series = jax.jit(hermite_series, static_argnums=(0, 2), static_argnames="kink")
+    def rows(self, s: Float[Array, " n"]) -> RowMoments:
+        value, slope = self.dual._expand(s, _DEGREES[-1])
+        left = [
+            jnp.maximum(_relative_tail(value, degree), _relative_tail(slope, degree))
+            for degree in _DEGREES
+        ]
+        return RowMoments(jnp.sqrt(value.square), slope.square, jnp.stack(left))
+
+    def pairs(self, cos, gap, r1: Row, r2: Row) -> PairMoments:
+        raise NotImplementedError  # a probe is asked for rows alone
 
 
 def _tails(series: HermiteSeries, degree: int) -> Float[Array, "2 n"]:
@@ -103,22 +122,24 @@ def _tails(series: HermiteSeries, degree: int) -> Float[Array, "2 n"]:
     return jnp.where(tails > noise[None, :], tails, 0)
 
 
-def _with_tail(series: HermiteSeries, degree: int) -> Float[Array, "k n"]:
-    tails = _tails(series, degree)
+def _with_tail(series: HermiteSeries) -> Float[Array, "k n"]:
+    tails = _tails(series, len(series.coefficients))
     positive = tails > 0
     root = jnp.where(positive, jnp.sqrt(jnp.where(positive, tails, 1)), 0)
-    return jnp.concatenate([series.coefficients[:degree], root])
+    return jnp.concatenate([series.coefficients, root])
 
 
-def _enough(value: HermiteSeries, slope: HermiteSeries) -> int:
-    """The fewest terms that leave no tail; warn if even the most terms leave one."""
-    if not is_known(value.square):
-        return _TRACED_DEGREE
-    left = 0.0
-    for degree in _DEGREES:
-        left = max(_relative_tail(value, degree), _relative_tail(slope, degree))
-        if left == 0:
-            return degree
+def _relative_tail(series: HermiteSeries, degree: int) -> Float[Array, ""]:
+    square = series.square
+    return jnp.max(_tails(series, degree).sum(axis=0) / jnp.where(square > 0, square, 1))
+
+
+def enough_terms(tails: Float[np.ndarray, "layers k"]) -> list[int]:
+    """Per layer, the fewest terms that leave no tail; warn if even the most terms leave one.
+
+    `tails` are a probe's features, per layer.
+    """
+    left = float(np.max(tails[:, -1]))
     if left > _WARN:
         warnings.warn(
             f"the Hermite series of `activation`, cut after {_DEGREES[-1]} terms, leaves up to "
@@ -128,12 +149,8 @@ def _enough(value: HermiteSeries, slope: HermiteSeries) -> int:
             UnlazyWarning,
             stacklevel=user_level(),
         )
-    return _DEGREES[-1]
-
-
-def _relative_tail(series: HermiteSeries, degree: int) -> float:
-    tail, square = np.asarray(_tails(series, degree).sum(axis=0)), np.asarray(series.square)
-    return float(np.max(tail / np.where(square > 0, square, 1)))
+    choices = [np.flatnonzero(row == 0) for row in tails]
+    return [_DEGREES[found[0] if found.size else -1] for found in choices]
 
 
 def _power_series(

@@ -87,7 +87,12 @@ def relu3_quadratic(
 
 def _matrix(kernel: AngularKernel, x1, x2, rows: Callable[[Array], Array], dtype) -> Array:
     x1, x2, dtype = check_pair(x1, x2, dtype)
-    return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
+    numbers = partial(_each, rows)
+    return at_precision(partial(angular_matrix, kernel, numbers), x1, x2, dtype)
+
+
+def _each(rows: Callable[[Array], Array], norms: list[Array]) -> list[Array]:
+    return [rows(norm) for norm in norms]
 
 
 @dataclass(frozen=True)
