@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from unlazy.core.checks import is_known
 from unlazy.core.errors import UnlazyWarning
 from unlazy.dynamics import KernelDynamics
 from unlazy.kernels import KernelRegression, empirical_ntk_traced, operator, relu_gram
@@ -160,3 +161,14 @@ def test_the_label_energy_of_a_float32_operator_is_that_on_its_range():
     assert label_energy(operator(features, x), y) == pytest.approx(exact, rel=1e-4)
     with pytest.warns(UnlazyWarning, match="No function interpolates"):
         assert label_energy(operator(features, x), rng.standard_normal(30)) == np.inf
+
+
+def test_a_kernel_that_can_be_traced_is_not_evaluated_to_learn_its_dtype():
+    seen = []
+
+    def kernel(x1, x2=None):
+        seen.append(is_known(x1))
+        return x1 @ (x1 if x2 is None else x2).T
+
+    operator(kernel, np.eye(3))
+    assert seen == [False, False]

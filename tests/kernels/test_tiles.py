@@ -61,3 +61,29 @@ def test_what_fits_is_counted_in_bytes():
     assert tiles(n, 8 * 8 * n * n // 7 + 8).fits()
     assert not tiles(n, 8 * n * n).fits()
     assert tiles(n, 8 * n * n).fits(itemsize=4)
+
+
+@pytest.mark.parametrize("n", [47, 50, 53])
+def test_all_tiles_have_one_shape_and_products_count_shared_rows_once(n):
+    seen = set()
+
+    def kernel(x1, x2=None):
+        seen.add(x1.shape if x2 is None else (*x1.shape, *x2.shape))
+        return relu_gram(x1, x2)
+
+    parts = tiles(n, 1, kernel)
+    V = np.random.default_rng(n).standard_normal((n, 2))
+    H = np.asarray(relu_gram(parts.x))
+    np.testing.assert_allclose(parts.matmat(V), H @ V, atol=1e-12)
+    assert len(seen) == 2  # one on the diagonal, one beside it
+    some = np.array([n - 1, 0, 20])
+    np.testing.assert_allclose(parts.columns(some, width=8), H[:, some], atol=1e-14)
+    assert len(seen) == 3
+    np.testing.assert_allclose(np.asarray(parts.assemble()), H, atol=1e-14)
+
+
+def test_a_row_that_two_tiles_share_is_not_parallel_to_itself():
+    n = 50
+    parts = tiles(n, 1)
+    assert sum(span.stop - span.start for span in parts._evaluated()) > n
+    np.testing.assert_array_equal(parts.first_parallel(), np.arange(n))

@@ -2,8 +2,10 @@
 """Kernels in float32, such as those of networks with float32 parameters, among float64 algebra."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
@@ -63,7 +65,7 @@ def _probed(kernel: Callable, x: Float64[Array, "n *d"], *, x64: bool) -> jnp.dt
         some = x[:2].astype(jnp.float64 if x64 else jnp.float32)
         one = some[:1]
     with float64(x64):
-        square, column = kernel(some), kernel(some, one)
+        square, column = _shapes(kernel, some, one)
     k = len(some)
     for values, shape, arguments in [(square, (k, k), "x1"), (column, (k, 1), "x1, x2")]:
         if np.shape(values) != shape:
@@ -79,3 +81,11 @@ def _probed(kernel: Callable, x: Float64[Array, "n *d"], *, x64: bool) -> jnp.dt
                 "casts to other dtypes."
             )
     return min((square.dtype, column.dtype), key=lambda dtype: dtype.itemsize)
+
+
+def _shapes(kernel: Callable, some: Array, one: Array) -> tuple[Any, Any]:
+    """What the kernel gives for two samples, and for both of them with one."""
+    try:  # traced, so that nothing is compiled for two samples
+        return jax.eval_shape(lambda x1, x2: (kernel(x1), kernel(x1, x2)), some, one)
+    except Exception:  # a kernel that looks at values, or that is wrong: then its own error tells
+        return kernel(some), kernel(some, one)

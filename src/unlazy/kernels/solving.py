@@ -230,7 +230,8 @@ def _by_conjugate_gradients(system: _System) -> _Attempt:
     tiles = system.tiles
     diagonal = tiles.diagonal()
     size = preconditioner_size(tiles)
-    F = pivoted_cholesky(tiles.columns, diagonal, size.rank, block=size.block)
+    columns = functools.partial(tiles.columns, width=size.block)
+    F = pivoted_cholesky(columns, diagonal, size.rank, block=size.block)
     # Columns in float32 differ from what float32 products do by that much.
     floor = tiles.noise * float(np.mean(diagonal)) if tiles.by_products else 0.0
     solve = functools.partial(

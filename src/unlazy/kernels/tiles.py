@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int, Shaped
 
+from unlazy.core.compiling import jit_untuned_static
 from unlazy.core.float64 import float64
+from unlazy.kernels.parts import even_parts, of_one_size
 from unlazy.kernels.precision import Widened
 from unlazy.linalg.iterative import Matmat, Progress
 
@@ -93,10 +95,21 @@ class Tiles(eqx.Module):
         return 1 if self.on_host else 2
 
     def spans(self) -> list[slice]:
-        """The rows (and columns) of the tiles; the last may be shorter."""
+        """The rows (and columns) that each tile is there for; their numbers differ by 1 at most."""
+        return [slice(start, stop) for start, stop in self._parts()]
+
+    def _parts(self) -> list[tuple[int, int]]:
         side = math.isqrt(self.memory // (_TILE_SHARE * _TEMPORARIES * 8))
         most = _LARGEST_TILE.get(self._platform, _LARGEST_TILE_ELSEWHERE)
-        return _spans(self.n, min(max(side, _SMALLEST_TILE), most))
+        return even_parts(self.n, math.ceil(self.n / min(max(side, _SMALLEST_TILE), most)))
+
+    def _evaluated(self) -> list[slice]:
+        """The rows of the tiles as evaluated: some reach back by a row, to be of one shape.
+
+        Each shape would be compiled by itself, on an accelerator in seconds.
+        """
+        blocks = of_one_size(self._parts())
+        return [slice(start, start + blocks.size) for start in blocks.starts]
 
     def tile(self, rows: slice, columns: slice) -> Float64[Array, "n1 n2"]:
         """One tile; on the diagonal by the symmetric form of the kernel, which is exact there."""
@@ -121,18 +134,26 @@ class Tiles(eqx.Module):
             return Tiles(self.kernel, self.x[rows], self.memory)
 
     def upper(self) -> Iterator[tuple[slice, slice, Float64[Array, "n1 n2"]]]:
-        """Tiles on and above the diagonal: the rest are their mirror images."""
-        spans = self.spans()
+        """Tiles on and above the diagonal: the rest are their mirror images.
+
+        All are of one shape. Rows that two tiles share lie in the later of them in full: a tile
+        replaces what those before it left there.
+        """
+        spans = self._evaluated()
         for i, rows in enumerate(spans):
             for columns in spans[i:]:
                 yield rows, columns, self.tile(rows, columns)
 
-    def columns(self, rows: Int[np.ndarray, " b"]) -> Float64[np.ndarray, "n b"]:
-        """Some columns of the matrix."""
+    def columns(self, rows: Int[np.ndarray, " b"], width: int = 0) -> Float64[np.ndarray, "n b"]:
+        """Some columns of the matrix, evaluated `width` at a time if they are fewer."""
+        padded = np.pad(rows, (0, max(0, width - len(rows))), mode="edge")
+        out = np.empty((self.n, len(rows)))
         with float64():
-            some = self.x[rows]
-            parts = [_rows(self.x, span.start, span.stop - span.start) for span in self.spans()]
-            return np.concatenate([np.asarray(self.kernel(part, some)) for part in parts])
+            some = _chosen(self.x, padded)
+            for span in self._evaluated():
+                part = _rows(self.x, span.start, span.stop - span.start)
+                out[span] = np.asarray(self.kernel(part, some))[:, : len(rows)]
+        return out
 
     def diagonal(self) -> Float64[np.ndarray, " n"]:
         """The diagonal, from small tiles along it."""
@@ -146,16 +167,27 @@ class Tiles(eqx.Module):
 
     def matmat(self, V: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The product with the columns of `V`, each tile evaluated once for both its sides."""
-        with float64(), jax.default_matmul_precision("highest"):
-            spans, host = self.spans(), self.on_host
-            parts = {s.start: V[s] if host else jnp.asarray(V[s]) for s in spans}
-            out = {start: 0 * part for start, part in parts.items()}
+        spans, host = self._evaluated(), self.on_host
+        # Of rows that two tiles share, the later tile counts: they are zero in the one before.
+        ends = [*(span.start for span in spans[1:]), self.n]
+        parts: list[Any] = []
+        for span, end in zip(spans, ends, strict=True):
+            parts.append(np.where(np.arange(span.start, span.stop)[:, None] < end, V[span], 0.0))
+        with float64():
+            out: list[Any] = [np.zeros_like(part) for part in parts]
+            if not host:
+                parts, out = ([jnp.asarray(part) for part in some] for some in (parts, out))
+            add = _add_on_host if host else _add_on_device
+            place = {span.start: k for k, span in enumerate(spans)}
             for rows, columns, tile in self.upper():
-                T: Any = np.asarray(tile) if host else tile
-                out[rows.start] = out[rows.start] + T @ parts[columns.start]
-                if rows != columns:
-                    out[columns.start] = out[columns.start] + T.T @ parts[rows.start]
-            return np.concatenate([np.asarray(out[span.start]) for span in spans])
+                i, j = place[rows.start], place[columns.start]
+                out[i] = add(False, out[i], tile, parts[j])
+                if i != j:
+                    out[j] = add(True, out[j], tile, parts[i])
+        result = np.empty(V.shape)
+        for span, total in zip(spans, out, strict=True):
+            result[span] = np.asarray(total)
+        return result
 
     def assemble(
         self,
@@ -170,16 +202,15 @@ class Tiles(eqx.Module):
             shape = (self.n, self.n)
             host = self.on_host
             H: Any = np.empty(shape, dtype) if host else jnp.zeros(shape, dtype)
+            is_plain = scale is None and shift == 0 and dtype == np.float64
+            scale = np.ones(self.n) if scale is None else scale
             total = len(self.spans()) * (len(self.spans()) + 1) // 2
             for k, (rows, columns, tile) in enumerate(self.upper()):
-                if scale is not None:
-                    # The scales first: their product commutes to the last bit.
-                    left, right = jnp.asarray(scale[rows, None]), jnp.asarray(scale[None, columns])
-                    tile = tile * (left * right)
-                if rows == columns and shift != 0:
-                    tile = tile + shift * jnp.eye(tile.shape[0])
+                if not is_plain:
+                    added = float(shift) if rows == columns else 0.0
+                    tile = _finished(dtype, tile, scale[rows], scale[columns], added)
                 place = _place_on_host if host else _place_on_device
-                H = place(H, tile.astype(dtype), rows.start, columns.start)
+                H = place(H, tile, rows.start, columns.start)
                 if progress is not None:
                     progress(k + 1, total)
             return H
@@ -204,17 +235,12 @@ class Tiles(eqx.Module):
         first = np.arange(self.n)
         for rows, columns, tile in self.upper():
             parallel = np.asarray(tile) >= (1 - closeness) * norm[rows, None] * norm[None, columns]
-            if rows == columns:
-                parallel = np.triu(parallel, k=1)
+            parallel = np.triu(parallel, k=1 + rows.start - columns.start)
             found = np.flatnonzero(parallel.any(axis=0))
             earliest = rows.start + parallel[:, found].argmax(axis=0)
             j = columns.start + found
             first[j] = np.minimum(first[j], earliest)
         return first
-
-
-def _spans(n: int, side: int) -> list[slice]:
-    return [slice(start, min(start + side, n)) for start in range(0, n, side)]
 
 
 def _place_on_host(H: np.ndarray, tile: Array, i: int, j: int) -> np.ndarray:
@@ -226,8 +252,32 @@ def _place_on_host(H: np.ndarray, tile: Array, i: int, j: int) -> np.ndarray:
 
 
 def _place_on_device(H: Array, tile: Array, i: int, j: int) -> Array:
-    H = _set_block(H, tile, i, j)
-    return H if i == j else _set_block(H, tile.T, j, i)
+    H = _set_block(False, H, tile, i, j)
+    return H if i == j else _set_block(True, H, tile, j, i)
+
+
+def _add_on_host(mirrored: bool, out: np.ndarray, tile: Array, part: np.ndarray) -> np.ndarray:
+    T = np.asarray(tile)
+    return out + (T.T if mirrored else T) @ part
+
+
+@jit_untuned_static
+def _add_on_device(mirrored: bool, out: Array, tile: Array, part: Array) -> Array:
+    T = tile.T if mirrored else tile
+    return out + jnp.matmul(T, part, precision=jax.lax.Precision.HIGHEST)
+
+
+# In one program: operations of `jax.numpy` by themselves would each be compiled.
+@functools.partial(jax.jit, static_argnums=0)
+def _finished(dtype: type, tile: Array, left: Array, right: Array, shift: Array) -> Array:
+    # The scales first: their product commutes to the last bit.
+    scaled = tile * (left[:, None] * right[None, :])
+    return (scaled + shift * jnp.eye(len(tile), tile.shape[1])).astype(dtype)
+
+
+@jax.jit
+def _chosen(x: Array, rows: Array) -> Array:
+    return x[rows]
 
 
 @functools.partial(jax.jit, static_argnums=2)  # the start is traced: one program for all tiles
@@ -235,6 +285,6 @@ def _rows(x: Array, start: int | Array, size: int) -> Array:
     return jax.lax.dynamic_slice_in_dim(x, start, size)
 
 
-@functools.partial(jax.jit, donate_argnums=0)  # in place: two of these matrices may not fit
-def _set_block(H: Array, tile: Array, i: int | Array, j: int | Array) -> Array:
-    return jax.lax.dynamic_update_slice(H, tile, (i, j))
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)  # in place: two may not fit
+def _set_block(mirrored: bool, H: Array, tile: Array, i: int | Array, j: int | Array) -> Array:
+    return jax.lax.dynamic_update_slice(H, tile.T if mirrored else tile, (i, j))

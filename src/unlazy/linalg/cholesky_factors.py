@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import jax.scipy.linalg as jsl
 import numpy as np
-from jaxtyping import Array, Float, Float64
+from jaxtyping import Array, Bool, Float, Float64
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from unlazy.core.entries import entry
@@ -138,8 +138,8 @@ def cholesky_in_place(H: Float[np.ndarray | Array, "n n"]) -> HostCholesky | Dev
     if isinstance(H, np.ndarray):
         return _host_cholesky(H if H.flags.c_contiguous else H.T)
     with float64():
-        L = _potrf(H)
-        return DeviceCholesky(L) if bool(jnp.isfinite(L[-1, -1])) else None
+        L, is_definite = _potrf(H)
+        return DeviceCholesky(L) if is_definite else None
 
 
 def _host_cholesky(H: Float[np.ndarray, "n n"]) -> HostCholesky | None:
@@ -171,8 +171,9 @@ def _spans(n: int) -> list[slice]:
 
 
 @functools.partial(jax.jit, donate_argnums=0)
-def _potrf(H: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    return jax.lax.linalg.cholesky(H, symmetrize_input=False)
+def _potrf(H: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Bool[Array, ""]]:
+    L = jax.lax.linalg.cholesky(H, symmetrize_input=False)
+    return L, jnp.isfinite(L[-1, -1])  # XLA marks a failed factorisation by nan
 
 
 @jax.jit
