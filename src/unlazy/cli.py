@@ -140,11 +140,19 @@ def measure(
     """Measure your own data: how hard are its labels, and which rows make them so?"""
     from unlazy.experiments import rendering, save_figure
 
-    table = data.read_table(file, x=[name for name in x.split(",") if name], y=y)
-    try:
-        report = laziness.measure(table.x, table.y, task=task, normalize=normalize, most_rows=rows)  # pyright: ignore[reportArgumentType]  # `task` is checked there
-    except ValueError as error:
-        raise UnlazyError(f"'{file}': {error}") from error
+    with contextlib.ExitStack() as until_end:
+        _keep_programs(until_end)
+        table = data.read_table(file, x=[name for name in x.split(",") if name], y=y)
+        try:
+            report = laziness.measure(
+                table.x,
+                table.y,
+                task=task,  # pyright: ignore[reportArgumentType]  # checked there
+                normalize=normalize,
+                most_rows=rows,
+            )
+        except ValueError as error:
+            raise UnlazyError(f"'{file}': {error}") from error
     figures = save_figure(laziness.plot_report(report), out / "measure", file.stem)
     content = report.to_dict(top) | {"figures": [str(path) for path in figures]}
     if as_json:
@@ -213,12 +221,19 @@ def _interruptible(advice: str = "") -> Iterator[None]:
 
 def _reporter(until_end: contextlib.ExitStack) -> "Callable[[], Reporter]":
     """Start keeping compiled programs; returns a function that makes a reporter per figure."""
-    from unlazy.experiments import PassingReporter, kept_programs, reporter_for
+    from unlazy.experiments import PassingReporter, reporter_for
 
-    keep = until_end.enter_context(kept_programs(lambda text: reporter_for(sys.stderr).note(text)))
+    keep = _keep_programs(until_end)
     return lambda: PassingReporter(
         reporter_for(sys.stderr), check=INTERRUPTS.check, after_cell=keep
     )
+
+
+def _keep_programs(until_end: contextlib.ExitStack) -> "Callable[[], None]":
+    """Keep compiled programs from here on; returns a function that keeps those made up to now."""
+    from unlazy.experiments import kept_programs, reporter_for
+
+    return until_end.enter_context(kept_programs(lambda text: reporter_for(sys.stderr).note(text)))
 
 
 def _chosen(
