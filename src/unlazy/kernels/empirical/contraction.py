@@ -136,7 +136,9 @@ def _long_product(one: Float[Array, "r1 k"], two: Float[Array, "r2 k"]) -> Float
     720 parts). Sums of millions of terms in float32 also lose digits: that kernel was off by 0.75%,
     and is off by 5e-7 in parts.
     """
-    parts = 1 if jax.default_backend() == "cpu" else _parts(one.shape[0], two.shape[0], one.shape[1])
+    parts = (
+        1 if jax.default_backend() == "cpu" else _parts(one.shape[0], two.shape[0], one.shape[1])
+    )
     if parts == 1:
         return _product("ip,jp->ij", one, two)
     split = (_cut(g, parts) for g in (one, two))
