@@ -368,7 +368,7 @@ def test_a_long_product_in_parts_is_the_product(rows, columns, monkeypatch, getk
     one, two = (jr.normal(getkey(), (count, columns)) for count in (rows, rows + 1))
     exact = np.asarray(one, np.float64) @ np.asarray(two, np.float64).T
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    parts = contraction_module._parts(rows, columns, rows + 1)
+    parts = contraction_module._parts(rows, rows + 1, columns)
     assert 1 <= parts <= max(1, columns // 8192)
     assert columns < 2 * 8192 or parts > columns // 4 // 8192
     K = contraction_module._long_product(one, two)

@@ -244,3 +244,18 @@ def test_the_operator_of_the_kernel_function_is_the_same(networks):
     x = jr.normal(jr.key(1), (9, 7))
     K = np.asarray(empirical_ntk(f, params, x)).transpose(0, 2, 1, 3).reshape(18, 18)
     np.testing.assert_array_equal(empirical_operator(f, params, x).dense(), K)
+
+
+def test_products_follow_what_the_network_reads(x64):
+    scale = {"alpha": 1.0}
+    x, w, v = jnp.eye(3), jnp.full((3, 2), 0.3), np.arange(6.0)
+
+    def f(w, x):
+        return scale["alpha"] * jnp.tanh(x @ w)
+
+    H = empirical_operator(f, w, x)  # nothing is compiled yet
+    scale["alpha"] = 10.0
+    late = H.matvec(v)
+    scale["alpha"] = 1.0
+    np.testing.assert_allclose(H.matvec(v), late / 100, rtol=1e-12)
+    np.testing.assert_allclose(empirical_operator(f, w, x).matvec(v), late / 100, rtol=1e-12)

@@ -20,7 +20,7 @@ from unlazy.core.checks import (
     is_known,
 )
 from unlazy.core.compiling import jit_network
-from unlazy.core.current import current
+from unlazy.core.current import current, unwrapped
 from unlazy.core.machine import free_memory
 from unlazy.core.trained import Trained, partition
 from unlazy.linalg.iterative import Progress
@@ -73,6 +73,12 @@ class Model(eqx.Module):
         """The outputs at one sample."""
         return self.batch(trained, x[None])[0]
 
+    def as_it_is_now(self, trained: PyTree, x: Array | jax.ShapeDtypeStruct) -> "Model":
+        """The model with what `f` reads from its surroundings at this moment."""
+        rows = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype)
+        f = current(unwrapped(self.f), eqx.combine(trained, self.frozen), rows)
+        return Model(f, self.frozen, self.is_summed)
+
 
 class Task(NamedTuple):
     """What is computed, and how."""
@@ -123,13 +129,11 @@ class Problem(NamedTuple):
 
     def as_it_is_now(self) -> "Problem":
         """The problem of the network with what it reads from its surroundings at this moment."""
-        model, x = self.task.model, next(iter(self.inputs.values()))
+        x, task = next(iter(self.inputs.values())), self.task
         with self.precision():
-            dtype = self._dtype_of(x)
-            rows = jax.ShapeDtypeStruct((2, *x.shape[1:]), jax.dtypes.canonicalize_dtype(dtype))
-            f = current(model.f, eqx.combine(self.task.trained, model.frozen), rows)
-        model = Model(f, model.frozen, model.is_summed)
-        return self._replace(task=self.task._replace(model=model))
+            dtype = jax.dtypes.canonicalize_dtype(self._dtype_of(x))
+            model = task.model.as_it_is_now(task.trained, jax.ShapeDtypeStruct(x.shape, dtype))
+        return self._replace(task=task._replace(model=model))
 
     def _dtype_of(self, x: Any) -> Any:
         dtype = self.task.dtype

@@ -91,18 +91,25 @@ class Products(NamedTuple):
         report = _Report(self.progress, 2 * len(begins) * len(edges))
         out = np.empty(V.shape)
         with float64(self.x64), jax.default_matmul_precision("highest"):
+            model = self.model.as_it_is_now(self.trained, self.x)
             for k in edges:
                 some = slice(k, k + columns)
-                gradients = self._pulled(V[:, :, some] / size[some], begins, block, report)
+                weights = V[:, :, some] / size[some]
+                gradients = self._pulled(model, weights, begins, block, report)
                 for i in begins:
                     at = slice(i, i + block)
-                    pushed = _push(self.model, self.trained, self._rows(i, block), gradients)
+                    pushed = _push(model, self.trained, self._rows(i, block), gradients)
                     out[at, :, some] = np.asarray(pushed, np.float64) * size[some]
                     report(pushed)
         return out
 
     def _pulled(
-        self, V: Float64[np.ndarray, "n c k"], begins: list[int], block: int, report: "_Report"
+        self,
+        model: Model,
+        V: Float64[np.ndarray, "n c k"],
+        begins: list[int],
+        block: int,
+        report: "_Report",
     ) -> PyTree:
         """The gradients of the outputs, weighted by the columns of `V` and added up."""
         total, done = None, 0
@@ -111,7 +118,7 @@ class Products(NamedTuple):
             weights[: done - i] = 0.0  # the last block overlaps the one before
             done = i + block
             x = self._rows(i, block)
-            some = _pull(self.model, self.trained, x, jnp.asarray(weights, _float(self.x64)))
+            some = _pull(model, self.trained, x, jnp.asarray(weights, _float(self.x64)))
             with float64():  # thousands of blocks would lose digits in float32
                 total = _wide(some) if total is None else _added(total, some)
             report(total)
