@@ -96,8 +96,7 @@ def _lanes(solvers: list[str], rates, decays, seeds, **further: Any) -> Layout:
     keys["extension"] = np.zeros(len(keys["seed"]), int)
     return Layout(
         keys,
-        ("train", "validation", "test"),
-        counts=("diverged_epoch",),
+        ("train", "validation", "test", "diverged_epoch"),
         flags=("diverged",),
         open_ended=True,
     )
