@@ -79,21 +79,15 @@ def test_the_error_falls_like_one_over_the_root_of_the_draws():
     assert error(25) / error(400) == pytest.approx(4, rel=0.45)
 
 
-def test_the_network_is_traced_for_the_first_draw_alone():
-    traces = []
+def test_the_network_is_compiled_for_the_first_draw_alone(compilations):
     f, init = deep(8)
     x = jr.normal(jr.key(1), (4, 3))
-
-    def counted(params, x):
-        traces.append(1)
-        return f(params, x)
-
     counts = []
     mean_over_starts(
-        lambda params: empirical_ntk(counted, params, x),
+        lambda params: empirical_ntk(f, params, x),
         init,
         draws=4,
-        progress=lambda *_: counts.append(len(traces)),
+        progress=lambda *_: counts.append(len(compilations)),
         key=jr.key(0),
     )
     assert counts[0] == counts[-1] > 0

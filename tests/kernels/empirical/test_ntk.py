@@ -408,7 +408,7 @@ def test_sign_kernels_take_the_sign_of_every_entry_of_a_gradient(
     assert_close(cross, np.einsum("ijaa->ij", second)[:2, 2:])
 
 
-@pytest.mark.parametrize("name", ["conv_nhwc", "attention"])
+@pytest.mark.parametrize("name", [pytest.param("conv_nhwc", marks=pytest.mark.slow), "attention"])
 def test_sign_kernels_of_unlike_samples_are_those_of_the_jacobians(name, networks, x64):
     f, params, x1, x2 = problem(networks, name, 5, 3)
     arrays, frozen = partition(params, None)
