@@ -266,7 +266,7 @@ def _parity_training(config, seed: int) -> Layout:
     layout = _lanes([""], rates, config.decays, (0,))
     for name in ("solver", "extension"):
         del layout.keys[name]
-    return layout._replace(measured=("train", "test", "norm"))
+    return layout._replace(measured=("train", "test", "norm", "diverged_epoch"))
 
 
 def _certified(config, seed: int) -> Layout:
