@@ -2,6 +2,7 @@ from unlazy.kernels.angular import arcsin as arcsin
 from unlazy.kernels.angular import conjugate as conjugate
 from unlazy.kernels.angular import gaussian as gaussian
 from unlazy.kernels.angular import tangent as tangent
+from unlazy.kernels.empirical.by_layer import empirical_ntk_by_layer as empirical_ntk_by_layer
 from unlazy.kernels.empirical.conjugate import empirical_conjugate as empirical_conjugate
 from unlazy.kernels.empirical.mean import mean_over_starts as mean_over_starts
 from unlazy.kernels.empirical.ntk import empirical_ntk as empirical_ntk

@@ -88,13 +88,13 @@ def empirical_conjugate(
         check_outputs(task.model, task.trained, jax.ShapeDtypeStruct(rows1.shape, rows1.dtype))
         check = check_rowwise(task.model, task.trained, rows1, rows2)
         path = _chosen_path(task, rows1, layer)
-        one = _features(task, rows1, path)
-        K = _gram(one, one if rows2 is None else _features(task, rows2, path))
+        one = layer_inputs(task, rows1, path)
+        K = _gram(one, one if rows2 is None else layer_inputs(task, rows2, path))
         check()
         return (K + K.T) / 2 if rows2 is None else K
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
     """The program of a network at one sample, and its layers by the paths of their weights."""
 
     program: Program
@@ -102,7 +102,8 @@ class _Found(NamedTuple):
     names: list[str]  # of all parameters
 
 
-def _find(task: Task, x: Array) -> _Found:
+def find(task: Task, x: Array) -> Found:
+    """Trace a network at one sample and find its layers."""
     leaves, structure = jax.tree.flatten(task.trained)
     with_paths = jax.tree_util.tree_leaves_with_path(task.trained)
     names = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in with_paths]
@@ -114,11 +115,16 @@ def _find(task: Task, x: Array) -> _Found:
     layers: dict[str, list[Layer]] = {}
     for layer in sorted(find_layers(program, len(leaves)), key=lambda layer: layer.step):
         layers.setdefault(names[layer.leaf], []).append(layer)
-    return _Found(program, layers, names)
+    return Found(program, layers, names)
+
+
+def last_layer(task: Task, x: Array) -> str:
+    """The path of the weight of the last layer."""
+    return _chosen_path(task, x, None)
 
 
 def _chosen_path(task: Task, x: Array, wanted: Any) -> str:
-    found = _find(task, x)
+    found = find(task, x)
     known = f"Layers: {', '.join(found.layers) or 'none'}."
     if wanted is None:
         return _last(found, known)
@@ -141,7 +147,7 @@ def _chosen_path(task: Task, x: Array, wanted: Any) -> str:
     )
 
 
-def _last(found: _Found, known: str) -> str:
+def _last(found: Found, known: str) -> str:
     if not found.layers:
         raise ValueError(
             "`f` must have a weight that enters it in matrix products or convolutions alone for "
@@ -158,14 +164,15 @@ def _last(found: _Found, known: str) -> str:
     return last
 
 
-def _features(task: Task, x: Array, path: str) -> Float[Array, "n k"]:
+def layer_inputs(task: Task, x: Array, path: str) -> Float[Array, "n k"]:
+    """What the weight at a path is multiplied with, at every sample."""
     parts = [_features_of(task, x[i : i + _ROWS], path) for i in range(0, x.shape[0], _ROWS)]
     return jnp.concatenate(parts)
 
 
 @jit_network
 def _features_of(task: Task, x: Array, path: str) -> Float[Array, "n k"]:
-    program, layers, _ = _find(task, x)
+    program, layers, _ = find(task, x)
     leaves = jax.tree.leaves(task.trained)
 
     def of(row: Array) -> Float[Array, " k"]:

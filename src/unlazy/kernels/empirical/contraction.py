@@ -28,7 +28,7 @@ _PART_ENTRIES = 2**29  # entries of all partial products together, 2 GiB in floa
 @jit_untuned
 def cross(one: Features, two: Features, *, traced: bool) -> Array:
     """The kernel between two sets of samples: (n1, n2) if traced, else (n1, n2, c, c)."""
-    K = _contracted(one, two, traced)
+    K = contracted(one, two, traced)
     return K if traced else jnp.transpose(K, (0, 2, 1, 3))
 
 
@@ -53,7 +53,7 @@ def diagonal(of: Features) -> Float[Array, "n c c"]:
 def _upper_tiles(parts: Sequence[Features], traced: bool) -> list[Array]:
     """The kernels of each part with itself and the parts after it."""
     pairs = itertools.combinations_with_replacement(parts, 2)
-    return [_contracted(one, two, traced) for one, two in pairs]
+    return [contracted(one, two, traced) for one, two in pairs]
 
 
 @jit_untuned
@@ -77,7 +77,7 @@ def mirror_image(K: Array) -> Array:
     return jnp.transpose(K, (1, 0) if K.ndim == 2 else (1, 0, 3, 2))
 
 
-def _contracted(one: Features, two: Features, traced: bool) -> Array:
+def contracted(one: Features, two: Features, traced: bool) -> Array:
     """The sum over layers and other parameters: (n1, n2) if traced, else (n1, c, n2, c)."""
     of_flat, of_outer = (_summed, _outer_traced) if traced else (_pairs, _outer_full)
     terms = [of_flat(*pair) for pair in zip(one.flat, two.flat, strict=True)]

@@ -43,6 +43,10 @@ class Recipe(NamedTuple):
     traced: bool
     entrywise: bool  # whether every entry of a gradient is needed, or a product of its factors
 
+    def leaves(self) -> list[int]:
+        """The leaves in the order of their features: those taken as they are, then the layers."""
+        return [*self.flat, *dict.fromkeys(layer.leaf for layer in self.layers)]
+
 
 def make_recipe(
     model: Model,
@@ -87,6 +91,17 @@ def features(
     # slice of a finished array is a copy, which costs the contraction as much as symmetry saves.
     parts_of = [_rows((flat, outer), *edge) for edge in itertools.pairwise(edges)]
     found = [_contractible(flat, outer, recipe) for flat, outer in parts_of]
+    return jax.tree.map(jnp.sign, found) if signed else found
+
+
+def features_by_leaf(
+    recipe: Recipe, trained: PyTree, x: Array, dtype: np.dtype, *, signed: bool = False
+) -> list[Features]:
+    """The features of all rows of `x`, or their signs, leaf by leaf as in `recipe.leaves()`."""
+    gradients, factors = _of_rows(recipe, trained, x)
+    found = [Features([g.reshape(*g.shape[:2], -1).astype(dtype)], []) for g in gradients]
+    for A, B in factors:
+        found.append(_contractible([], [Outer(A.astype(dtype), B.astype(dtype))], recipe))
     return jax.tree.map(jnp.sign, found) if signed else found
 
 

@@ -110,6 +110,24 @@ def find_layers(program: Program, leaves: int) -> list[Layer]:
     return layers
 
 
+def weight_matrix(program: Program, layer: Layer, value: Array) -> Float[Array, "o k"]:
+    """The weight of a layer, in the form of its leaf, as a matrix with one row per output."""
+    step = program.steps[layer.step]
+    for end in _ends(program, _uses(program), program.arguments[layer.leaf]) or []:
+        if end.use.step == layer.step:
+            for k in end.moves:
+                (value,) = program.steps[k](value)
+    numbers = step.eqn.params["dimension_numbers"]
+    if step.eqn.primitive is conv_general_dilated_p:
+        return jnp.moveaxis(value, numbers.rhs_spec[0], 0).reshape(
+            value.shape[numbers.rhs_spec[0]], -1
+        )
+    summed = numbers[0][layer.side]
+    free = [axis for axis in range(value.ndim) if axis not in summed]
+    count = math.prod(value.shape[axis] for axis in free)
+    return jnp.transpose(value, (*free, *summed)).reshape(count, -1)
+
+
 def unused_leaves(program: Program, leaves: int) -> set[int]:
     """Which of the first `leaves` arguments the outputs do not depend on at all."""
     uses = _uses(program)

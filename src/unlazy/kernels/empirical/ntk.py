@@ -181,7 +181,7 @@ def empirical_ntk_diagonal(
     problem = check_problem(f, params, {"x": x}, options, traced=False)
     with problem.precision():
         task, rows = problem.task, problem.samples("x")
-        n, need = rows.shape[0], _survey(task, rows)
+        n, need = rows.shape[0], survey(task, rows)
         check = check_rowwise(task.model, task.trained, rows)
         block = int(problem.memory(n * (need.row + need.pair)) / (need.row + need.pair))
         if problem.uses_products(block):
@@ -205,7 +205,7 @@ def _kernel(
     with problem.precision():
         task, rows1 = problem.task, problem.samples("x1")
         rows2 = None if x2 is None else problem.samples("x2")
-        need = _survey(task, rows1)
+        need = survey(task, rows1)
         check = check_rowwise(task.model, task.trained, rows1, rows2)
         most = max(rows1.shape[0], 0 if rows2 is None else rows2.shape[0])
         memory = problem.memory(need.whole(most))
@@ -218,7 +218,7 @@ def _kernel(
         return K
 
 
-def _survey(task: Task, x: Array) -> Cost:
+def survey(task: Task, x: Array) -> Cost:
     """Check what `f` returns, and estimate the memory for a row and for a pair of rows."""
     known = all(is_known(leaf) for leaf in (x, *jax.tree.leaves(task.trained)))
     # The trace takes far longer than small kernels do: the compiled function keeps its outcome.
