@@ -61,3 +61,10 @@ def default_memory() -> int:
     if statistics and "bytes_limit" in statistics:
         return int(0.8 * statistics["bytes_limit"])
     return physical_memory() // 2
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux alone has it
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

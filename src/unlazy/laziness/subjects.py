@@ -5,12 +5,13 @@
 lives. Answers are NumPy arrays on the host: everything above this file knows neither library.
 """
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 
+@runtime_checkable
 class Subject(Protocol):
     """What the report asks of a model; `params` are in the model's own form throughout."""
 
@@ -21,6 +22,10 @@ class Subject(Protocol):
 
     def outputs(self, params: Any, x: Any) -> Float[np.ndarray, "n c"]:
         """The outputs at all rows; c = 1 for a model with outputs of shape (n,)."""
+        ...
+
+    def operations(self, params: Any, x: Any) -> float:
+        """Multiplications and additions of a forward pass, per row."""
         ...
 
     def weights(self, params: Any) -> dict[str, np.ndarray]:
@@ -59,3 +64,12 @@ class Subject(Protocol):
             ValueError: the last layer cannot be told from the others.
         """
         ...
+
+
+def joined(x1: Any, x2: Any) -> Any:
+    """The samples of both, in the library that they are from."""
+    if type(x1).__module__.split(".")[0] == "torch":
+        import torch  # pyright: ignore[reportMissingImports]
+
+        return torch.cat([x1, torch.as_tensor(x2, dtype=x1.dtype, device=x1.device)])
+    return np.concatenate([np.asarray(x1), np.asarray(x2)])

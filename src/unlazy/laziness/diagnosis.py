@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is my model lazy? One call, for any model and two points of its training."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from unlazy.core.checks import check_count, check_name, check_positive
+from unlazy.core.entries import entry
+from unlazy.laziness.budgets import Budget, sampled
+from unlazy.laziness.examination import Examination, Optimizer, Report, Training
+from unlazy.laziness.subject_of import check_points, subject_of
+from unlazy.laziness.targets import LossName, as_targets
+from unlazy.linalg.iterative import Progress
+
+
+@entry
+def diagnose(
+    f: Any,
+    params_start: Any,
+    params_end: Any,
+    x: Any,
+    y: Any = None,
+    *,
+    test: tuple[Any, Any] | None = None,
+    trained: Any = None,
+    order: int = 3,
+    optimizer: Optimizer = "sgd",
+    loss: LossName = "auto",
+    learning_rate: int | float | None = None,
+    history: Any = None,
+    snapshots: Sequence[tuple[int | float, Any]] = (),
+    seconds: int | float = 60.0,
+    memory: int | float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    r"""Measure how lazily a model was trained, and say so in two sentences.
+
+    A model trains lazily when its outputs change as its linearisation at the start does: its
+    tangent kernel then stays what it was, and a kernel would have learned the same. The report
+    measures this in nine ways and keeps apart how lazy a training was from how good it is: lazy is
+    not bad, and rich is not good.
+
+    | measurement | formula |
+    |---|---|
+    | movement | $\|\delta\| / \|\theta_0\|$, per layer, over neurons; spectral norms |
+    | kernel drift | $\|K_T - K_0\| / \|K_0\|$; 1 - cosine of $K_0, K_T$, plain and centred |
+    | alignment | cosine of the centred kernel with $Y Y^\top$, at start and end |
+    | flipped activations | share of ReLUs that switched, per layer |
+    | Taylor shares | $\langle T_k, D\rangle / \|D\|^2$ with $D = f_T - f_0$, and the remainder |
+    | twins | scores of $f_0 + T_1$, of Taylor models, of regression with $K_0$ and $K_T$ |
+    | would a kernel do? | exact leave-one-out predictions of these regressions |
+    | prediction | the losses recorded beside descent under $K_0$; edge of stability |
+    | feature quality | 1 - CKA of the last features with the learned function |
+
+    Kernels are measured on a sub-sample, with as many outputs as time and memory allow; the report
+    states both for each measurement, with its formula and what it took. `verdicts.py` has the
+    thresholds. Running statistics of batch normalisation are taken as they are at each of the two
+    points: outputs are those of the model as it is used.
+
+    Source: arXiv:1812.07956 for laziness, arXiv:2010.15110 for the distance of kernels,
+    arXiv:2410.04264 for the last features; BL-8, arXiv:1910.01619, for the terms.
+
+    Args:
+        f: the model: a function `f(params, x)` for a batch, or a `torch.nn.Module` in evaluation
+            mode. `laziness.from_equinox`, `from_linen` and `from_nnx` make such functions.
+        params_start: parameters at the start of the training; of PyTorch a `state_dict` that was
+            copied (`laziness.snapshot(module)`).
+        params_end: parameters at its end, in the same structure.
+        x: samples along the first axis, those that the verdict is to be about: 2 at least.
+        y: labels: numbers of classes, text, one-hot rows, or quantities like the outputs. None
+            leaves out what needs them.
+        test: further samples and labels `(x, y)`, on which the model and its twins are scored too.
+        trained: which parameters count, as for `nets.partition`; None for all. Only these move in
+            the Taylor terms.
+        order: the last Taylor term, 1 or more.
+        optimizer: "adam" adds the kernel of the signs of the gradients, which Adam's first steps
+            follow.
+        loss: what the model was trained on, for the scores and the prediction: "cross-entropy",
+            "squared" for half the squared error summed over outputs, with signs or one-hot rows for
+            classes; "auto" is cross-entropy for classes, else squared.
+        learning_rate: of plain full-batch descent on the mean loss, for the prediction.
+        history: mean losses after each step, or `(steps, losses)`.
+        snapshots: pairs `(step, params)` on the way, for the velocity of the kernel.
+        seconds: about how long the measurements may take, beside compilation.
+        memory: bytes for gradients; None for 2 GiB, or four fifths of an accelerator's memory.
+        seed: of the sub-sample.
+        progress: called as `progress(done, expected)`, with measurements.
+
+    Raises:
+        ValueError: the parameters do not fit each other (the leaf is named), hold nan, lie on
+            another device than `x`; the model mixes rows, as batch normalisation in training mode
+            does; labels do not fit the outputs.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> f = lambda w, x: x @ w
+        >>> x = np.random.default_rng(0).standard_normal((20, 3))
+        >>> report = diagnose(f, jnp.ones(3), jnp.array([1.0, 2.0, 1.0]), x)
+        >>> report.verdict.kind
+        'exactly lazy'
+    """
+    check_count(order, "order", most=8)
+    check_name(optimizer, ("sgd", "adam"), "optimizer")
+    check_name(loss, ("auto", "cross-entropy", "squared"), "loss")
+    check_positive(seconds, "seconds")
+    if memory is not None:
+        check_positive(memory, "memory")
+    budget = Budget.of(seconds, memory)
+    subject = subject_of(f, params_start, x, trained=trained, memory=budget.memory)
+    check_points(subject, params_start, params_end)
+    kernels = (2 + len(snapshots)) * (2 if optimizer == "adam" else 1)
+    sample = sampled(subject, params_start, x, budget, kernels=kernels, order=order, seed=seed)
+    c = sample.directions.shape[0]
+    targets = None if y is None else as_targets(y, len(x), c, loss=loss)
+    examination = Examination(subject, params_start, params_end, x, targets, sample, order)
+    training = Training(optimizer, learning_rate, _as_history(history), tuple(snapshots))
+    return examination.report(test, training, progress)
+
+
+def _as_history(history: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Steps and losses, with the steps counted where they are not given."""
+    if history is None:
+        return None
+    if isinstance(history, tuple):
+        steps, losses = (np.asarray(part, np.float64).reshape(-1) for part in history)
+    else:
+        losses = np.asarray(history, np.float64).reshape(-1)
+        steps = np.arange(1.0, len(losses) + 1)
+    if len(steps) != len(losses) or not len(losses):
+        raise ValueError(
+            "`history` must be losses, or as many steps as losses, one at least, got "
+            f"{len(steps)} steps and {len(losses)} losses."
+        )
+    if np.any(steps != np.round(steps)) or np.any(np.diff(steps) <= 0) or steps[0] < 0:
+        raise ValueError("`history` must have whole steps from 0 on that increase.")
+    if not np.all(np.isfinite(losses)):
+        raise ValueError("`history` must have finite losses, got nan or inf.")
+    return steps, losses

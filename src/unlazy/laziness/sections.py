@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A measurement as people read it: its question, formula, cost, sample and table."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from unlazy.core.json_numbers import json_number
+
+Cell = str | float | int | None
+
+
+class Section(NamedTuple):
+    """One measurement of a report, ready to be printed or put on a page."""
+
+    title: str
+    question: str
+    formula: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    sample: str = ""  # the data that it was measured on
+    seconds: float = math.nan
+
+    def as_text(self) -> str:
+        """The section for a terminal."""
+        cost = "" if math.isnan(self.seconds) else f"; {self.seconds:.1f} s"
+        head = [f"{self.title}: {self.question}", f"  {self.formula}"]
+        if self.sample:
+            head.append(f"  on {self.sample}{cost}")
+        table = [f"    {line}" for line in table_lines(self.columns, self.rows)]
+        return "\n".join([*head, *table, *(f"  {note}" for note in self.notes)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The section for JSON."""
+        rows = [
+            {name: _for_json(cell) for name, cell in zip(self.columns, row, strict=True)}
+            for row in self.rows
+        ]
+        return {
+            "question": self.question,
+            "formula": self.formula,
+            "sample": self.sample,
+            "seconds": _for_json(self.seconds),
+            "rows": rows,
+            "notes": list(self.notes),
+        }
+
+
+def _for_json(cell: Cell) -> Cell:
+    return json_number(float(cell)) if isinstance(cell, float) else cell
+
+
+def in_words(cell: Cell) -> str:
+    """A cell of a table as text: numbers to three digits, a dash for what is not defined.
+
+    Example:
+        >>> in_words(0.012345), in_words(1234567), in_words(float("nan")), in_words("relu 1")
+        ('0.0123', '1,234,567', '-', 'relu 1')
+    """
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "-"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return cell if isinstance(cell, str) else f"{cell:.3g}"
+
+
+def table_lines(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """A table as lines of text, names to the left and numbers to the right."""
+    body = [[in_words(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *body, strict=True)]
+    is_text = [
+        all(isinstance(row[k], str) for row in rows) if rows else True for k in range(len(columns))
+    ]
+    return [
+        "  ".join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(line, widths, is_text, strict=True)
+        ).rstrip()
+        for line in [list(columns), *body]
+    ]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The subject of a report from what a user gives: a function of JAX, or a module of PyTorch."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from unlazy.core.trained import Trained
+from unlazy.laziness.jax_subject import JaxSubject
+from unlazy.laziness.subjects import Subject
+from unlazy.taylor.movement import float64_if, is_wide, matched
+
+
+def is_torch_module(model: Any) -> bool:
+    """Whether this is a `torch.nn.Module`; PyTorch is not imported to find out."""
+    return any(
+        kind.__name__ == "Module" and kind.__module__ == "torch.nn.modules.module"
+        for kind in type(model).__mro__
+    )
+
+
+def subject_of(
+    model: Any, params: Any, x: Any, *, trained: Trained = None, memory: int | float | None = None
+) -> Subject:
+    """The model under examination.
+
+    Raises:
+        ValueError: `x` holds no two samples, or the model does not take them.
+        TypeError: `model` is neither a function nor a module.
+    """
+    rows = np.shape(x)[0] if np.ndim(x) else 0
+    if rows < 2:
+        raise ValueError(
+            f"`x` must hold two samples at least along its first axis, got x.shape={np.shape(x)}."
+        )
+    if is_torch_module(model):
+        from unlazy.laziness.torch_subject import TorchSubject
+
+        return TorchSubject(model, trained=trained)
+    if not callable(model):
+        raise TypeError(
+            "`f` must be a function `f(params, x)` or a torch.nn.Module, got "
+            f"{type(model).__name__}."
+        )
+    _check_devices(params, x)
+    f: Any = model
+    return JaxSubject(f, params, x, trained=trained, memory=memory)
+
+
+def check_points(subject: Subject, start: Any, end: Any) -> None:
+    """Raise unless the two sets of parameters fit each other and are finite."""
+    if isinstance(subject, JaxSubject):
+        with float64_if(is_wide(start)):
+            matched(start, end, "params_end", "params_start")
+    for name, params in (("params_start", start), ("params_end", end)):
+        for path, value in subject.weights(params).items():
+            if not np.all(np.isfinite(value)):
+                raise ValueError(f"`{name}` must be finite, got nan or inf at {path}.")
+
+
+def _check_devices(params: PyTree, x: Any) -> None:
+    """Raise if parameters and samples lie on different devices."""
+    places = {
+        device
+        for leaf in jax.tree.leaves(params)
+        if isinstance(leaf, jax.Array) and getattr(leaf, "committed", True)
+        for device in leaf.devices()
+    }
+    there = set(x.devices()) if isinstance(x, jax.Array) else set()
+    if len(places) == 1 and len(there) == 1 and places != there:
+        raise ValueError(
+            f"`x` must be on the device of the parameters, {_word(places)}, got {_word(there)}. "
+            "Move it with jax.device_put."
+        )
+
+
+def _word(devices: set) -> str:
+    return ", ".join(sorted(map(str, devices)))

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""How lazy, and how good: two sentences, kept apart, with their reasons.
+
+How lazy is read off the Taylor shares on the data of the report, since laziness is a property of
+the function: the error of order k is $e_k = \|D - T_1 - \dots - T_k\| / \|D\|$.
+
+| verdict | when |
+|---|---|
+| nothing moved | D = 0 |
+| exactly lazy | $e_1 \le 10^{-4}$: the function is linear in what moved |
+| lazy | $e_1 \le 0.1$ |
+| linear with a quadratic correction | $e_2 \le 0.1$, and order 1 carries more than half |
+| linear with a correction up to order k | the same with k > 2, the first with $e_k \le 0.1$ |
+| order k | k is the first order with $e_k \le 0.1$, and order 1 carries less than half |
+| mostly linear | no order does, but $e_1 \le 1/3$ |
+| rich | all else |
+
+Movement, kernel and ReLUs are reasons: each may be large while the function hardly notices.
+"""
+
+import math
+
+import equinox as eqx
+
+from unlazy.laziness.flips import Flips
+from unlazy.laziness.kernel_drift import KernelDrift
+from unlazy.laziness.movement import Movement
+from unlazy.laziness.taylor_shares import TaylorShares
+from unlazy.laziness.twins import KERNEL_START, LINEAR, NETWORK, TEST, Twins
+
+EXACT = 1e-4  # what float32 leaves of an error of order 1 that is zero
+CLOSE = 0.1
+MOSTLY = 1 / 3
+AS_GOOD = 0.01  # of accuracy, or two standard errors of the kernel's where that is more
+
+
+class Verdict(eqx.Module):
+    """The two sentences of a report."""
+
+    kind: str
+    order: int | None  # the first order of the expansion that describes the change; None: none
+    lazy: str  # how lazy, in a sentence with its reasons
+    good: str  # how good, in a sentence; empty without labels
+
+
+def verdict(
+    shares: TaylorShares,
+    movement: Movement,
+    drift: KernelDrift | None,
+    flips: Flips | None,
+    twins: Twins | None,
+    optimizer: str,
+) -> Verdict:
+    """Judge a training by its measurements."""
+    kind, order = judged(shares)
+    reasons = _reasons(shares, movement, drift, flips)
+    about = f" This is about the training with {optimizer} between the two points given."
+    head = f"of {kind}" if kind.startswith("order") else kind
+    lazy = f"{head[0].upper()}{head[1:]}: {reasons}.{about}"
+    return Verdict(kind, order, lazy, _good(twins))
+
+
+def judged(shares: TaylorShares) -> tuple[str, int | None]:
+    """The kind of a training, and the order of the expansion that describes it."""
+    if shares.change == 0:
+        return "nothing moved", 0
+    errors = shares.errors
+    if errors[1] <= EXACT:
+        return "exactly lazy", 1
+    if errors[1] <= CLOSE:
+        return "lazy", 1
+    order = next((k for k, e in enumerate(errors) if k > 1 and e <= CLOSE), None)
+    if order is not None:
+        corrected = "quadratic correction" if order == 2 else f"correction up to order {order}"
+        is_linear = shares.shares[0] > 0.5
+        return (f"linear with a {corrected}" if is_linear else f"order {order}"), order
+    return ("mostly linear" if errors[1] <= MOSTLY else "rich"), None
+
+
+def _reasons(
+    shares: TaylorShares, movement: Movement, drift: KernelDrift | None, flips: Flips | None
+) -> str:
+    if shares.change == 0:
+        return f"the outputs are the same, and the parameters moved by {movement.relative:.2g}"
+    errors = ", ".join(f"{error:.2g} at order {k}" for k, error in enumerate(shares.errors) if k)
+    found = [
+        f"the Taylor models of the start miss the change of the outputs by {errors}",
+        f"the parameters moved by {_share(movement.relative)} their norm",
+    ]
+    if drift is not None:
+        found.append(f"the centred kernel turned by 1 - cosine = {drift.whole.centred:.2g}")
+    if flips is not None:
+        found.append(f"{100 * flips.share:.2g}% of the ReLUs switched")
+    return "; ".join(found)
+
+
+def _good(twins: Twins | None) -> str:
+    if twins is None:
+        return ""
+    network, linear, kernel = (twins.find(name) for name in (NETWORK, LINEAR, KERNEL_START))
+    if network is None or linear is None:
+        return ""
+    if math.isnan(network.accuracy):
+        return _good_at_quantities(network, linear, kernel)
+    text = (
+        f"The network is right on {network.accuracy:.1%} of {network.data}, its linear model on "
+        f"{linear.accuracy:.1%}"
+    )
+    if kernel is None:
+        return f"{text}."
+    text += f"; regression with the kernel of the start on {kernel.accuracy:.1%} of {kernel.data}"
+    if network.data != TEST:
+        return f"{text}, an estimate of its test error: compare the network's own."
+    chance = math.sqrt(kernel.accuracy * (1 - kernel.accuracy) / kernel.rows)
+    enough = kernel.accuracy >= network.accuracy - max(AS_GOOD, 2 * chance)
+    return f"{text}. A kernel would {'do' if enough else 'not do'} here."
+
+
+def _good_at_quantities(network, linear, kernel) -> str:
+    text = f"The loss of the network is {network.loss:.3g} on {network.data}, of its linear model "
+    text += f"{linear.loss:.3g}"
+    if kernel is not None and not math.isnan(kernel.loss):
+        text += f", of regression with the kernel of the start {kernel.loss:.3g} on {kernel.data}"
+    return f"{text}."
+
+
+def _share(share: float) -> str:
+    return f"{share:.2g} times" if share >= 1 else f"{100 * share:.2g}% of"
