@@ -123,9 +123,10 @@ def _is_multiple(outputs: Tensor, of: Tensor) -> bool:
     outputs, of = outputs.flatten(), of.flatten()
     if torch.equal(outputs, of):
         return True
-    factor = (outputs @ of) / (of @ of)
+    factor = float((outputs @ of) / (of @ of))
     rounding = 100 * torch.finfo(of.dtype).eps * outputs.abs().max()
-    return len(of) > 1 and bool((outputs - factor * of).abs().max() <= rounding)
+    is_near = bool((outputs - factor * of).abs().max() <= rounding)
+    return len(of) > 1 and factor != 0 and is_near  # of one number, any is a multiple
 
 
 @contextlib.contextmanager
