@@ -23,8 +23,8 @@ class Calls(nn.Linear):
         super().__init__(4, 2)
         self.after = after
 
-    def forward(self, x):
-        return self.after(super().forward(x))
+    def forward(self, input):
+        return self.after(super().forward(input))
 
 
 def mlp(*more):
@@ -165,7 +165,7 @@ def test_options_that_do_not_fit_are_refused():
         TorchSubject(module, trained={"3.bias": True})
     with pytest.raises(ValueError, match="`memory` must be an integer >= 1"):
         TorchSubject(module, memory=0)
-    for order in (-1, 7, 1.5):
+    for order in (-1, 7, True):
         with pytest.raises(ValueError, match="`order` must be an integer"):
             TorchSubject(module).taylor_terms(module, module, X, order)
     with pytest.raises(ValueError, match=r"`directions` must have shape \(c, k\) with c=2"):

@@ -81,7 +81,8 @@ def test_units_are_found_in_a_fused_encoder_and_rows_stay_apart():
         "relu 1 after block/linear1": (300, 18)
     }
     alone = TorchSubject(module).active_units(start, x[290:291])
-    np.testing.assert_array_equal(found["relu 1 after block/linear1"][290:291], *alone.values())
+    (row,) = alone.values()
+    np.testing.assert_array_equal(found["relu 1 after block/linear1"][290:291], row)
 
 
 def test_last_features_times_the_last_layer_are_the_outputs():
@@ -118,7 +119,7 @@ def test_last_features_may_be_followed_by_a_factor_and_a_shape_and_by_nothing_el
 def test_weights_are_matrices_with_one_row_per_neuron():
     module = nn.ModuleDict({
         "linear": nn.Linear(3, 5), "conv": nn.Conv2d(4, 6, 3, groups=2),
-        "norm": nn.LayerNorm((2, 3)),
+        "norm": nn.LayerNorm([2, 3]),
         "back": nn.ConvTranspose1d(4, 6, 2, groups=2), "table": nn.Embedding(7, 3),
         "attention": nn.MultiheadAttention(4, 2, add_bias_kv=True), "lstm": nn.LSTM(3, 2),
         "weighed": nn.utils.parametrizations.weight_norm(nn.Linear(3, 5)),
@@ -133,10 +134,16 @@ def test_weights_are_matrices_with_one_row_per_neuron():
         "lstm/weight_ih_l0": (8, 3), "lstm/weight_hh_l0": (8, 2),
         "weighed/parametrizations/weight/original1": (5, 3),
     }  # fmt: skip
-    np.testing.assert_array_equal(found["conv/weight"][5], weights["conv/weight"][5].ravel())
-    # An output of a transposed convolution moves with the matrix' row times its inputs.
-    x = torch.randn(1, 4, 1)
-    out = module["back"](x) - module["back"].bias[:, None]
-    rows = found["back/weight"].reshape(6, 2, 2)  # (out, in of its group, window)
+    matrix = found["conv/weight"]
+    assert matrix is not None
+    np.testing.assert_array_equal(matrix[5], weights["conv/weight"][5].ravel())
+
+
+def test_a_row_of_a_transposed_convolution_times_its_inputs_is_an_output():
+    module = nn.ConvTranspose1d(4, 6, 2, groups=2, bias=False)
+    subject, x = TorchSubject(module), torch.randn(1, 4, 1)
+    matrix = subject.as_matrix("weight", subject.weights(module)["weight"])
+    assert matrix is not None
     inputs = x.numpy().reshape(2, 2).repeat(3, axis=0)  # (out, in of its group)
-    np.testing.assert_allclose(out[0].detach(), np.einsum("oiw,oi->ow", rows, inputs), rtol=1e-5)
+    product = np.einsum("oiw,oi->ow", matrix.reshape(6, 2, 2), inputs)  # over the window w
+    np.testing.assert_allclose(module(x)[0].detach(), product, rtol=1e-5)

@@ -57,7 +57,7 @@ class Normalised(nn.Module):
         self.conv = nn.Conv2d(2, 4, 3)
         self.instance = nn.InstanceNorm2d(4, affine=True)
         self.batch, self.group = nn.BatchNorm2d(4), nn.GroupNorm(2, 4)
-        self.layer = nn.LayerNorm((4, 4, 4))
+        self.layer = nn.LayerNorm([4, 4, 4])
 
     def forward(self, x):
         x = self.group(torch.tanh(self.batch(self.instance(self.conv(x)))))
@@ -300,8 +300,8 @@ def test_a_module_is_recognised_without_importing_pytorch():
 
 def test_the_terms_carry_their_factorials():
     class Exponential(nn.Linear):
-        def forward(self, x):
-            return super().forward(x).exp()
+        def forward(self, input):
+            return super().forward(input).exp()
 
     module = nn.Sequential(Exponential(1, 1, bias=False)).double()
     start, end = {"0.weight": torch.zeros(1, 1).double()}, {"0.weight": torch.ones(1, 1).double()}
