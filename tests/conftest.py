@@ -42,8 +42,7 @@ def bounded_memory():
 _UNOPTIMIZED = (
     *("taylor", "escape", "curvature", "nets", "special", "labels", "certificates", "train"),
     *("dynamics", "papers", "contracts/test_kernel_pairs", "contracts/test_losses"),
-    *("contracts/test_trained", "contracts/test_real_models", "laziness/test_adapters"),
-    "laziness/test_torch_and_flax",
+    *("contracts/test_trained", "contracts/test_real_models", "laziness"),
 )
 
 

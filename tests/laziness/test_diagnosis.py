@@ -164,6 +164,7 @@ def test_prediction_of_a_wide_network_follows_its_training():
         params = ladder.descended(f, params, x, y, 0.5)
         losses.append(float(np.mean((f(params, x) - y) ** 2) / 2))
     report = diagnose(f, start, params, x, y, loss="squared", learning_rate=0.5, history=losses)
+    assert report.prediction is not None
     assert report.prediction.gap < 0.05
     assert report.prediction.edge_start < 2
 

@@ -4,12 +4,12 @@ import math
 import numpy as np
 import pytest
 
-from unlazy.laziness.feature_quality import feature_distance
-from unlazy.laziness.kernel_drift import alignment, distance
-from unlazy.laziness.movement import _spectral_norm
-from unlazy.laziness.sections import in_words, table_lines
-from unlazy.laziness.targets import as_targets
-from unlazy.laziness.taylor_shares import taylor_shares
+from unlazy.laziness.measurements.feature_quality import feature_distance
+from unlazy.laziness.measurements.kernel_drift import alignment, distance
+from unlazy.laziness.measurements.movement import _spectral_norm
+from unlazy.laziness.measurements.sections import in_words, table_lines
+from unlazy.laziness.measurements.targets import as_targets
+from unlazy.laziness.measurements.taylor_shares import taylor_shares
 
 
 @pytest.fixture

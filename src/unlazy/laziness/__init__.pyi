@@ -1,9 +1,9 @@
-from unlazy.laziness.adapters import from_equinox as from_equinox
-from unlazy.laziness.adapters import from_linen as from_linen
-from unlazy.laziness.adapters import from_nnx as from_nnx
 from unlazy.laziness.diagnosis import diagnose as diagnose
 from unlazy.laziness.model_report import Report as Report
 from unlazy.laziness.report import LabelReport as LabelReport
 from unlazy.laziness.report import measure as measure
 from unlazy.laziness.report import plot_report as plot_report
-from unlazy.laziness.torch_models import snapshot as snapshot
+from unlazy.laziness.subjects.adapters import from_equinox as from_equinox
+from unlazy.laziness.subjects.adapters import from_linen as from_linen
+from unlazy.laziness.subjects.adapters import from_nnx as from_nnx
+from unlazy.laziness.subjects.pytorch.modules import snapshot as snapshot

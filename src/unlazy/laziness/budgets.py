@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from unlazy.core.machine import cores, default_memory
 from unlazy.core.summaries import counted
-from unlazy.laziness.subjects import Subject
+from unlazy.laziness.subjects.subject import Subject
 
 MOST_ROWS = 500  # of a kernel
 MOST_PASSES = 2000  # rows that go through the model for Taylor terms and ReLUs

@@ -10,8 +10,8 @@ from unlazy.core.checks import check_count, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.laziness.budgets import Budget, sampled
 from unlazy.laziness.examination import Examination, Optimizer, Report, Training
-from unlazy.laziness.subject_of import check_points, subject_of
-from unlazy.laziness.targets import LossName, as_targets
+from unlazy.laziness.measurements.targets import LossName, as_targets
+from unlazy.laziness.subjects.choice import check_points, subject_of
 from unlazy.linalg.iterative import Progress
 
 

@@ -9,16 +9,20 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.laziness.budgets import MOST_PASSES, Sample
-from unlazy.laziness.feature_quality import FeatureQuality, feature_distance
-from unlazy.laziness.flips import Flips, flips
-from unlazy.laziness.kernel_drift import KernelDrift, Kernels, first_rows, kernel_drift, total
-from unlazy.laziness.model_report import Cost, Report
-from unlazy.laziness.movement import movement
-from unlazy.laziness.prediction import Prediction, prediction
-from unlazy.laziness.subjects import Subject, joined
-from unlazy.laziness.targets import Targets, as_targets
-from unlazy.laziness.taylor_shares import taylor_shares
-from unlazy.laziness.twins import (
+from unlazy.laziness.measurements.feature_quality import FeatureQuality, feature_distance
+from unlazy.laziness.measurements.flips import Flips, flips
+from unlazy.laziness.measurements.kernel_drift import (
+    KernelDrift,
+    Kernels,
+    first_rows,
+    kernel_drift,
+    total,
+)
+from unlazy.laziness.measurements.movement import movement
+from unlazy.laziness.measurements.prediction import Prediction, prediction
+from unlazy.laziness.measurements.targets import Targets, as_targets
+from unlazy.laziness.measurements.taylor_shares import taylor_shares
+from unlazy.laziness.measurements.twins import (
     HERE,
     KERNEL_END,
     KERNEL_START,
@@ -27,6 +31,8 @@ from unlazy.laziness.twins import (
     kernel_scores,
     model_scores,
 )
+from unlazy.laziness.model_report import Cost, Report
+from unlazy.laziness.subjects.subject import Subject, joined
 from unlazy.laziness.verdicts import verdict
 from unlazy.linalg.iterative import Progress
 

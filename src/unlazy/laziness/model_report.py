@@ -10,14 +10,14 @@ from jaxtyping import Float64, Int
 
 from unlazy.core.entries import entry
 from unlazy.core.summaries import counted
-from unlazy.laziness.feature_quality import FeatureQuality
-from unlazy.laziness.flips import Flips
-from unlazy.laziness.kernel_drift import KernelDrift
-from unlazy.laziness.movement import Movement
-from unlazy.laziness.prediction import Prediction
-from unlazy.laziness.sections import Section
-from unlazy.laziness.taylor_shares import TaylorShares
-from unlazy.laziness.twins import Twins
+from unlazy.laziness.measurements.feature_quality import FeatureQuality
+from unlazy.laziness.measurements.flips import Flips
+from unlazy.laziness.measurements.kernel_drift import KernelDrift
+from unlazy.laziness.measurements.movement import Movement
+from unlazy.laziness.measurements.prediction import Prediction
+from unlazy.laziness.measurements.sections import Section
+from unlazy.laziness.measurements.taylor_shares import TaylorShares
+from unlazy.laziness.measurements.twins import Twins
 from unlazy.laziness.verdicts import Verdict
 
 if TYPE_CHECKING:

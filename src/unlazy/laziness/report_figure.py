@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.core.drawing import COLORS, figure, style
-from unlazy.laziness.twins import TEST
+from unlazy.laziness.measurements.twins import TEST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from unlazy.core.summaries import counted
-from unlazy.laziness.sections import Section, in_words
+from unlazy.laziness.measurements.sections import Section, in_words
 
 if TYPE_CHECKING:
     from unlazy.laziness.model_report import Report

@@ -22,11 +22,11 @@ import math
 
 import equinox as eqx
 
-from unlazy.laziness.flips import Flips
-from unlazy.laziness.kernel_drift import KernelDrift
-from unlazy.laziness.movement import Movement
-from unlazy.laziness.taylor_shares import TaylorShares
-from unlazy.laziness.twins import KERNEL_START, LINEAR, NETWORK, TEST, Twins
+from unlazy.laziness.measurements.flips import Flips
+from unlazy.laziness.measurements.kernel_drift import KernelDrift
+from unlazy.laziness.measurements.movement import Movement
+from unlazy.laziness.measurements.taylor_shares import TaylorShares
+from unlazy.laziness.measurements.twins import KERNEL_START, LINEAR, NETWORK, TEST, Twins
 
 EXACT = 1e-4  # what float32 leaves of an error of order 1 that is zero
 CLOSE = 0.1

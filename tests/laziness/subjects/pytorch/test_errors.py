@@ -9,8 +9,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from unlazy.laziness import snapshot  # noqa: E402
-from unlazy.laziness.adapters import from_torch  # noqa: E402
-from unlazy.laziness.torch_subject import TorchSubject  # noqa: E402
+from unlazy.laziness.subjects.adapters import from_torch  # noqa: E402
+from unlazy.laziness.subjects.pytorch.subject import TorchSubject  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_shape_checker")
 X = np.ones((3, 4), np.float32)

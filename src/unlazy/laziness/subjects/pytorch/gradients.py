@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from unlazy.core.machine import available_memory
-from unlazy.laziness.torch_state import State, layer_of
+from unlazy.laziness.subjects.pytorch.state import State, layer_of
 
 MOST_ROWS = 64  # that are differentiated at once: their activations are in memory too
 

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.labels import leave_one_out_path
-from unlazy.laziness.kernel_drift import Kernels, total
-from unlazy.laziness.sections import Section
-from unlazy.laziness.targets import Targets
+from unlazy.laziness.measurements.kernel_drift import Kernels, total
+from unlazy.laziness.measurements.sections import Section
+from unlazy.laziness.measurements.targets import Targets
 
 
 class Score(eqx.Module):

@@ -12,8 +12,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from unlazy.laziness import snapshot  # noqa: E402
-from unlazy.laziness.torch_models import is_torch_module  # noqa: E402
-from unlazy.laziness.torch_subject import TorchSubject  # noqa: E402
+from unlazy.laziness.subjects.pytorch.modules import is_torch_module  # noqa: E402
+from unlazy.laziness.subjects.pytorch.subject import TorchSubject  # noqa: E402
 
 
 class Encoder(nn.Module):
@@ -180,7 +180,7 @@ def test_terms_move_trained_parameters_alone_and_no_statistics():
 
 
 def test_a_second_derivative_that_pytorch_gets_wrong_is_refused(monkeypatch):
-    from unlazy.laziness import torch_taylor
+    from unlazy.laziness.subjects.pytorch import taylor as torch_taylor
 
     module, start, end, x = problem("transformer", scale=0.5)
     monkeypatch.setattr(torch_taylor, "_FORMULAS", {})  # as PyTorch computes by itself
@@ -216,7 +216,7 @@ def test_nothing_in_the_module_or_in_pytorch_is_changed():
 
 
 def test_products_are_in_full_float32_inside():
-    from unlazy.laziness.torch_settings import exact
+    from unlazy.laziness.subjects.pytorch.settings import exact
 
     torch.backends.cuda.matmul.allow_tf32 = True
     try:

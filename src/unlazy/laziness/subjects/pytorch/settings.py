@@ -17,7 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from unlazy.laziness.torch_state import path_of
+from unlazy.laziness.subjects.pytorch.state import path_of
 
 # Where PyTorch keeps whether float32 products may be TF32, and the value for no. From version 2.9
 # on there is a new place, and the old one raises once the new one has been used.

@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.laziness.sections import Section
+from unlazy.laziness.measurements.sections import Section
 
 Kernels = dict[str, np.ndarray]
 """The kernel of each layer by its name."""

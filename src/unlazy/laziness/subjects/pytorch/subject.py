@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch module under examination, where it lives: on its device and in its dtype.
 
-This file and those named `torch_...` beside it import PyTorch; they are imported when a module is
+This file and those beside it, but for `modules`, import PyTorch; they are imported when a module is
 given, and not before.
 """
 
@@ -13,14 +13,17 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
 
 from unlazy.core.checks import check_count
 from unlazy.core.entries import entry
-from unlazy.laziness import torch_forward, torch_gradients, torch_taylor
-from unlazy.laziness.torch_matrices import matrix_of
-from unlazy.laziness.torch_models import check_torch_module, uncompiled
-from unlazy.laziness.torch_settings import check_evaluation_mode, exact
-from unlazy.laziness.torch_state import (
+from unlazy.laziness.subjects.pytorch import forward as torch_forward
+from unlazy.laziness.subjects.pytorch import gradients as torch_gradients
+from unlazy.laziness.subjects.pytorch import taylor as torch_taylor
+from unlazy.laziness.subjects.pytorch.matrices import matrix_of
+from unlazy.laziness.subjects.pytorch.modules import check_torch_module, uncompiled
+from unlazy.laziness.subjects.pytorch.settings import check_evaluation_mode, exact
+from unlazy.laziness.subjects.pytorch.state import (
     State,
     TorchTrained,
     as_inputs,
@@ -87,6 +90,15 @@ class TorchSubject:
         return self._over_rows(x, lambda rows: self._apply(state.all(), rows))
 
     @entry
+    def operations(self, params: Any, x: Any) -> float:
+        """Multiplications and additions of a forward pass, per row."""
+        state, row = self._read(params), self._inputs(x)[:1]
+        with exact(self.module), torch.no_grad(), FlopCounterMode(display=False) as counter:
+            self._apply(state.all(), row)
+        size = sum(value.numel() for value in state.moving.values())
+        return float(max(counter.get_total_flops(), 2 * size))
+
+    @entry
     def weights(self, params: Any) -> dict[str, np.ndarray]:
         """The trained parameters by their paths, such as `layers/0/weight`."""
         moving = self._read(params).moving
@@ -124,17 +136,19 @@ class TorchSubject:
     def taylor_terms(
         self, start: Any, end: Any, x: Any, order: int
     ) -> Float[np.ndarray, "{order}+1 n c"]:
-        """The Taylor terms at `start` in the direction of `end`, along the trained parameters.
+        """The Taylor terms at `start` in the direction of `end`.
 
-        All others, and buffers such as running statistics, stay as they are at `start`.
+        Trained parameters move, and running statistics go along with them; all other parameters
+        stay as they are at `start`.
         """
         check_count(order, "order", least=0, most=MOST_ORDER)
         first, last = self._read(start, "start"), self._read(end, "end")
-        delta = {name: last.moving[name] - value for name, value in first.moving.items()}
+        changes = {**first.moving, **self._statistics(first)}
+        delta = {name: last.all()[name] - value for name, value in changes.items()}
 
         def curve_at(rows: Tensor) -> torch_taylor.Curve:
             return lambda t: self._apply(
-                {**first.fixed, **{k: v + t * delta[k] for k, v in first.moving.items()}}, rows
+                {**first.all(), **{k: v + t * delta[k] for k, v in changes.items()}}, rows
             )
 
         t = torch.zeros((), dtype=self._dtype, device=self._device)
@@ -142,6 +156,11 @@ class TorchSubject:
             one = curve_at(self._inputs(x)[:1])
             torch_taylor.check_second(one, t, torch_taylor.terms(one, t, min(order, 2)))
         return self._over_rows(x, lambda rows: torch_taylor.terms(curve_at(rows), t, order), axis=1)
+
+    def _statistics(self, state: State) -> dict[str, Tensor]:
+        """The buffers of floats, such as running means."""
+        names = dict(self.module.named_buffers())
+        return {k: v for k, v in state.fixed.items() if k in names and v.is_floating_point()}
 
     @entry
     def active_units(self, params: Any, x: Any) -> dict[str, Bool[np.ndarray, "n units"]]:

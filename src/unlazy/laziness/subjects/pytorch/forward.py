@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unlazy.laziness.torch_state import path_of
+from unlazy.laziness.subjects.pytorch.state import path_of
 
 _aten = torch.ops.aten
 # With a kink at 0 whatever their other arguments are.

@@ -7,22 +7,14 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from unlazy.core.trained import Trained
-from unlazy.laziness.jax_subject import JaxSubject
-from unlazy.laziness.subjects import Subject
+from unlazy.laziness.subjects.jax_subject import JaxSubject
+from unlazy.laziness.subjects.pytorch.modules import is_torch_module
+from unlazy.laziness.subjects.subject import Subject
 from unlazy.taylor.movement import float64_if, is_wide, matched
 
 
-def is_torch_module(model: Any) -> bool:
-    """Whether this is a `torch.nn.Module`; PyTorch is not imported to find out."""
-    return any(
-        kind.__name__ == "Module" and kind.__module__ == "torch.nn.modules.module"
-        for kind in type(model).__mro__
-    )
-
-
 def subject_of(
-    model: Any, params: Any, x: Any, *, trained: Trained = None, memory: int | float | None = None
+    model: Any, params: Any, x: Any, *, trained: Any = None, memory: int | float | None = None
 ) -> Subject:
     """The model under examination.
 
@@ -36,9 +28,9 @@ def subject_of(
             f"`x` must hold two samples at least along its first axis, got x.shape={np.shape(x)}."
         )
     if is_torch_module(model):
-        from unlazy.laziness.torch_subject import TorchSubject
+        from unlazy.laziness.subjects.pytorch.subject import TorchSubject
 
-        return TorchSubject(model, trained=trained)
+        return TorchSubject(model, trained=trained, memory=None if memory is None else int(memory))
     if not callable(model):
         raise TypeError(
             "`f` must be a function `f(params, x)` or a torch.nn.Module, got "

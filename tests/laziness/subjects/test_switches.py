@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from unlazy.core.jaxprs import trace
-from unlazy.laziness.switches import active_units, find_switches
+from unlazy.laziness.subjects.switches import active_units, find_switches
 
 RELUS = {
     "jax.nn.relu": jax.nn.relu,

@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.laziness.sections import Cell, Section
+from unlazy.laziness.measurements.sections import Cell, Section
 
 
 class TaylorShares(eqx.Module):

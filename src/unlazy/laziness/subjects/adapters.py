@@ -257,9 +257,9 @@ def _is_flax(value: Any, where: str) -> bool:
 
 def from_torch(module: Any, *, trained: Any = None, memory: int | None = None) -> Any:
     """A PyTorch module as a `TorchSubject`; for arguments and errors see there."""
-    from unlazy.laziness.torch_models import check_torch_module
+    from unlazy.laziness.subjects.pytorch.modules import check_torch_module
 
     check_torch_module(module)
-    from unlazy.laziness.torch_subject import TorchSubject  # PyTorch is there by now
+    from unlazy.laziness.subjects.pytorch.subject import TorchSubject  # PyTorch is there by now
 
     return TorchSubject(module, trained=trained, memory=memory)

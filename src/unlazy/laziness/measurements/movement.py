@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Float64
 
 from unlazy.kernels.empirical.by_layer import layer_of
-from unlazy.laziness.sections import Cell, Section
-from unlazy.laziness.subjects import Subject
+from unlazy.laziness.measurements.sections import Cell, Section
+from unlazy.laziness.subjects.subject import Subject
 
 QUANTILES = (0.1, 0.5, 0.9)
 

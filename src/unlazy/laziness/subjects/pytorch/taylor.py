@@ -116,6 +116,27 @@ def _instance_norm(
     return found if bias is None else found + bias.reshape(shape)
 
 
+def _batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """In evaluation mode; PyTorch's own does not follow statistics that move."""
+    if training or running_mean is None or running_var is None:
+        settings = (weight, bias, training, momentum, eps)
+        return F.batch_norm(input, running_mean, running_var, *settings)
+    shape = (1, -1, *(1 for _ in range(2, input.ndim)))
+    scale = (running_var + eps).rsqrt()
+    scale = scale if weight is None else scale * weight
+    found = (input - running_mean.reshape(shape)) * scale.reshape(shape)
+    return found if bias is None else found + bias.reshape(shape)
+
+
 def _glu(input: Tensor, dim: int = -1) -> Tensor:
     values, gates = input.chunk(2, dim)
     return values * torch.sigmoid(gates)
@@ -125,5 +146,6 @@ _FORMULAS: dict[Any, Callable[..., Tensor]] = {
     F.layer_norm: _layer_norm,
     torch.layer_norm: _layer_norm,
     F.instance_norm: _instance_norm,
+    F.batch_norm: _batch_norm,
     F.glu: _glu,
 }

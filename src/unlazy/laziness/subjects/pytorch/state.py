@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from unlazy.core.checks import short
-from unlazy.laziness.torch_models import is_torch_module, uncompiled, without_prefix
+from unlazy.laziness.subjects.pytorch.modules import is_torch_module, uncompiled, without_prefix
 
 TorchTrained = Callable[[str], bool] | Mapping[str, bool] | None
 """None for what requires gradients, a function of the path, or booleans by path."""

@@ -5,7 +5,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool
 
-from unlazy.laziness.sections import Cell, Section
+from unlazy.laziness.measurements.sections import Cell, Section
 
 Units = dict[str, np.ndarray]
 """Per ReLU of a model, which of its units are active at each row."""

@@ -26,7 +26,7 @@ from unlazy.kernels.empirical.model import (
     check_outputs,
     check_problem,
 )
-from unlazy.laziness.switches import active_units, find_switches
+from unlazy.laziness.subjects.switches import active_units, find_switches
 from unlazy.taylor import displacement, terms
 
 _ROWS = 256  # samples that go through the network at a time

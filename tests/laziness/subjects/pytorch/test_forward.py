@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from unlazy.laziness import snapshot  # noqa: E402
-from unlazy.laziness.torch_subject import TorchSubject  # noqa: E402
+from unlazy.laziness.subjects.pytorch.subject import TorchSubject  # noqa: E402
 
 
 class Encoder(nn.Module):

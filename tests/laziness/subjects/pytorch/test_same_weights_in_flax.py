@@ -17,7 +17,7 @@ from unlazy.laziness import from_linen, snapshot
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from unlazy.laziness.torch_subject import TorchSubject  # noqa: E402
+from unlazy.laziness.subjects.pytorch.subject import TorchSubject  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

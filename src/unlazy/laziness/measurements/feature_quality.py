@@ -7,8 +7,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.laziness.kernel_drift import centred, cosine
-from unlazy.laziness.sections import Section
+from unlazy.laziness.measurements.kernel_drift import centred, cosine
+from unlazy.laziness.measurements.sections import Section
 
 
 class FeatureQuality(eqx.Module):

@@ -12,8 +12,8 @@ import optax
 from jaxtyping import Array, Float, Float64
 
 from unlazy.dynamics import LossDynamics
-from unlazy.laziness.sections import Section
-from unlazy.laziness.targets import Targets
+from unlazy.laziness.measurements.sections import Section
+from unlazy.laziness.measurements.targets import Targets
 from unlazy.linalg import eigh
 
 _TIMES = 8  # of the training that are compared
