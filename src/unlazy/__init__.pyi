@@ -19,5 +19,6 @@ from unlazy import train as train
 from unlazy.activations import Activation as Activation
 from unlazy.activations import activation as activation
 from unlazy.activations import polynomial as polynomial
+from unlazy.laziness.diagnosis import diagnose as diagnose
 
 __version__: str
