@@ -13,6 +13,7 @@ import pytest
 
 import unlazy as ul
 from unlazy.laziness import from_linen, snapshot
+from unlazy.laziness.subjects.jax_subject import JaxSubject
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -157,9 +158,8 @@ def test_outputs_kernels_and_terms_agree_to_1e_4(pair):
         K = sum(subject.layer_kernels(state, x_torch, np.eye(2)).values())
         expected = np.asarray(ul.kernels.empirical_ntk_traced(f, variables, x))
         np.testing.assert_allclose(K, expected, atol=1e-4 * np.abs(expected).max())
-    delta = ul.taylor.displacement(params, moved)
     order = 2 if isinstance(flax_module, FlaxEncoder) else 3  # its program is long to compile
-    expected = np.asarray(ul.taylor.terms(f, params, delta, x, order, at_kinks="jax"))
+    expected = JaxSubject(f, params, x).taylor_terms(params, moved, x, order)
     for term, other in zip(subject.taylor_terms(start, end, x_torch, order), expected, strict=True):
         scale = max(np.abs(other).max(), 1e-3 * np.abs(expected).max())
         np.testing.assert_allclose(term, other, atol=1e-4 * scale)
@@ -193,3 +193,27 @@ def test_active_units_are_the_same(pair):
             is_image = isinstance(flax_module, FlaxCNN)
             other = np.moveaxis(other, -1, 1) if is_image else other
             np.testing.assert_array_equal(units, other.reshape(len(x), -1))
+
+
+@pytest.mark.parametrize("pair", ["CNN with batch norm"], indirect=True)
+def test_the_report_is_the_same_to_1e_4(pair):
+    subject, (start, end), flax_module, (params, moved), x_torch, x = pair
+    f, _ = from_linen(flax_module, params)
+    y = np.array([0, 1, 1, 0, 1])
+    one = ul.diagnose(subject.module, start, end, torch.as_tensor(x_torch), torch.as_tensor(y))
+    two = ul.diagnose(f, params, moved, x, y)
+    for left, right in zip(numbers(one), numbers(two), strict=True):
+        assert left == pytest.approx(right, rel=1e-4, abs=1e-4, nan_ok=True)
+    assert one.verdict.kind == two.verdict.kind
+
+
+def numbers(report):
+    """What a report says of the whole model, whatever its layers are called."""
+    drift = report.drift
+    yield from (drift.whole.relative, drift.whole.turned, drift.whole.centred)
+    yield from (drift.alignment_start, drift.alignment_end, report.flips.share)
+    yield from (report.movement.relative, report.features.distance, report.parameters)
+    yield from (*report.taylor.errors, *report.taylor.shares)
+    yield from (value for score in report.twins.scores for value in (score.accuracy, score.loss))
+    spectral = sorted(layer.spectral for layer in report.movement.layers if layer.spectral > 0)
+    yield from spectral

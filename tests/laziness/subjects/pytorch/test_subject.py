@@ -149,10 +149,9 @@ def test_taylor_terms_are_the_coefficients_of_the_outputs_on_the_line(name):
     terms = subject.taylor_terms(start, end, x, 3)
     # A polynomial through Chebyshev nodes, whose own error is far below the tolerance.
     t = 0.3 * np.cos(np.pi * np.arange(11) / 10)
-    buffers = {k for k, _ in module.named_buffers()}
 
     def at(t):
-        return {k: v if k in buffers else v + t * (end[k] - v) for k, v in start.items()}
+        return {k: v + t * (end[k] - v) if v.is_floating_point() else v for k, v in start.items()}
 
     values = np.stack([subject.outputs(at(s), x).ravel() for s in t])
     coefficients = np.linalg.solve(np.vander(t, increasing=True), values)[:4]
@@ -171,10 +170,11 @@ def test_the_terms_of_a_polynomial_network_add_up_to_it_and_end():
     assert np.abs(terms[4]).max() < 1e-12
 
 
-def test_terms_move_trained_parameters_alone_and_no_statistics():
+def test_terms_move_trained_parameters_and_statistics_alone():
     module, start, end, x = problem("normalised CNN")
     subject = TorchSubject(module, trained=lambda path: path.startswith("conv/"))
-    moved = {k: end[k] if k.startswith("conv.") else v for k, v in start.items()}
+    moves = {"conv." + k for k in ("weight", "bias")} | {k for k, _ in module.named_buffers()}
+    moved = {k: end[k] if k in moves else v for k, v in start.items()}
     expected = TorchSubject(module).taylor_terms(start, moved, x, 2)
     np.testing.assert_allclose(subject.taylor_terms(start, end, x, 2), expected, atol=1e-15)
 
