@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import os
 import re
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -200,3 +203,32 @@ def test_bad_input_is_one_clear_error(change, message):
     }
     with pytest.raises((ValueError, TypeError), match=message):
         diagnose(**(given | change))
+
+
+_TWO_DEVICES = """
+import jax, jax.numpy as jnp, unlazy as ul
+one, two = jax.devices()
+params = jax.device_put(jnp.ones(3), two)
+x = jax.device_put(jnp.eye(3), one)
+try:
+    ul.diagnose(lambda w, x: x @ w, params, params, x)
+except ValueError as error:
+    print(error)
+report = ul.diagnose(lambda w, x: x @ w, params, 2 * params, jax.device_put(x, two))
+print(report.verdict.kind)
+"""
+
+
+def test_samples_on_another_device_are_one_clear_error():
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    run = subprocess.run(
+        [sys.executable, "-c", _TWO_DEVICES],
+        env=os.environ | flags,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    error, kind = run.stdout.splitlines()
+    assert error.startswith("`x` must be on the device of the parameters, ")
+    assert error.endswith("Move it with jax.device_put.")
+    assert kind == "exactly lazy"
