@@ -18,11 +18,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
+from jax.extend.core import get_opaque_trace_state
 
 from unlazy.core.checks import is_known
+from unlazy.core.filtering import jit_filtered
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,11 +47,11 @@ def compiled(program: jax.stages.Lowered, *, tuned: bool) -> Any:
 
 
 def jit_untuned(function: Callable[P, T]) -> Callable[P, T]:
-    """`eqx.filter_jit` for a function that runs a few times: on a GPU it compiles without tuning.
+    """`jit_filtered` for a function that runs a few times: on a GPU it compiles without tuning.
 
     Inside another program, it is compiled as a part of that program.
     """
-    return _jit(function, _UNTUNED, eqx.filter_jit)
+    return _jit(function, _UNTUNED, jit_filtered)
 
 
 def jit_untuned_static(function: Callable[P, T]) -> Callable[P, T]:
@@ -61,7 +61,7 @@ def jit_untuned_static(function: Callable[P, T]) -> Callable[P, T]:
 
 def jit_network(function: Callable[P, T]) -> Callable[P, T]:
     """`jit_untuned` for a function that evaluates a network: its convolutions are tuned."""
-    return _jit(function, _LIBRARIES, eqx.filter_jit)
+    return _jit(function, _LIBRARIES, jit_filtered)
 
 
 def _jit(function: Callable[P, T], wanted: Wanted, jit: Callable[..., Any]) -> Callable[P, T]:
@@ -83,8 +83,15 @@ def _jit(function: Callable[P, T], wanted: Wanted, jit: Callable[..., Any]) -> C
 
 def _is_within(*arguments: Any) -> bool:
     """Whether a transformation is under way: JAX takes options only for outermost programs."""
-    made = jnp.zeros(())  # traced inside any program, whatever its arguments
-    return not all(is_known(leaf) for leaf in (made, *jax.tree.leaves(arguments)))
+    if get_opaque_trace_state(convention="nnx") != _outermost():
+        return True
+    return not all(is_known(leaf) for leaf in jax.tree.leaves(arguments))
+
+
+@functools.cache
+def _outermost() -> Any:
+    with jax.ensure_compile_time_eval():
+        return get_opaque_trace_state(convention="nnx")
 
 
 def _options(wanted: Wanted) -> dict[str, Any] | None:

@@ -7,10 +7,12 @@ a change of it goes unnoticed. Here the function is traced anew at each call: wh
 shows in the trace, and the digest of the trace becomes a part of its identity.
 """
 
+import contextlib
+import contextvars
 import dataclasses
 import types
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -33,8 +35,36 @@ class Current(eqx.Module):
     program: Hashable = eqx.field(static=True)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
+        """Call the function, to trace it: a compiled program does without."""
+        settle()
         return self.function(*arguments)
+
+
+class GuessError(Exception):
+    """A guess cannot be used here: the function must be known as it is now."""
+
+
+_GUESSING: contextvars.ContextVar[bool] = contextvars.ContextVar("guessing", default=False)
+
+
+def settle() -> None:
+    """Raise if what is under way is a guess: before a function is traced, or before long work."""
+    if _GUESSING.get():
+        raise GuessError
+
+
+@contextlib.contextmanager
+def guessing() -> Iterator[None]:
+    """The scope of a computation with a function as it was before.
+
+    Nothing is traced in it. A trace would be of the function as it is now, and would be kept as the
+    program of what it was before.
+    """
+    token = _GUESSING.set(True)
+    try:
+        yield
+    finally:
+        _GUESSING.reset(token)
 
 
 def current(function: Any, *arguments: Any) -> Any:
@@ -49,7 +79,11 @@ def current(function: Any, *arguments: Any) -> Any:
     """
     if is_constant(function):
         return function
-    program = program_of(function, *arguments)
+    return with_program(function, program_of(function, *arguments))
+
+
+def with_program(function: Any, program: Hashable) -> Current:
+    """The function as it is while its program is this one."""
     is_leaf = jax.tree_util.all_leaves([function])
     return Current(hashable(function) if is_leaf else function, program)
 
@@ -85,6 +119,13 @@ def unwrapped(function: Any) -> Any:
     return function.function if isinstance(function, Current | ByIdentity) else function
 
 
+class Traces(NamedTuple):
+    """The digests of the traces of a function and of its derivatives."""
+
+    digests: tuple[str, ...]
+    has_effects: bool  # whether it prints, say
+
+
 def program_of(function: Any, *arguments: Any) -> Hashable:
     """What identifies the program of `function` at such arguments, its derivatives included.
 
@@ -95,11 +136,12 @@ def program_of(function: Any, *arguments: Any) -> Hashable:
     digests, known = [], set()
     try:
         while True:
-            found = digest(jax.make_jaxpr(call)(*leaves))
+            closed = jax.make_jaxpr(call)(*leaves)
+            found = digest(closed)
             digests.append(found.value)
             new = found.rules - known
             if not new:
-                return tuple(digests)
+                return Traces(tuple(digests), bool(closed.jaxpr.effects))
             # A custom derivative shows only where it is taken; it may use others in turn.
             known |= new
             call = _derivative(call, leaves, reverse=any(rule.reverse for rule in known))

@@ -11,7 +11,6 @@ import pytest
 from unlazy.core.errors import UnknownNameError
 from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced, relu_gram
 from unlazy.kernels.empirical import blockwise as blockwise_module
-from unlazy.kernels.empirical import contraction as contraction_module
 from unlazy.kernels.empirical.features import Blocks, Cost
 from unlazy.kernels.empirical.model import Model, Task
 from unlazy.nets import TwoLayer, combine, partition
@@ -363,16 +362,15 @@ def test_blocks_fit_the_memory_and_are_whole_where_they_can():
     assert cost.blocks(5, 1) == Blocks(1, 1)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(3, 10**5), (40, 90001), (2, 8192), (5, 100)])
-def test_a_long_product_in_parts_is_the_product(rows, columns, monkeypatch, getkey):
-    one, two = (jr.normal(getkey(), (count, columns)) for count in (rows, rows + 1))
-    exact = np.asarray(one, np.float64) @ np.asarray(two, np.float64).T
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    parts = contraction_module._parts(rows, rows + 1, columns)
-    assert 1 <= parts <= max(1, columns // 8192)
-    assert columns < 2 * 8192 or parts > columns // 4 // 8192
-    K = contraction_module._long_product(one, two)
-    np.testing.assert_allclose(K, exact, atol=3e-6 * columns**0.5 * 4)
+def test_rows_that_meet_themselves_alone_need_their_features_once():
+    cost = Cost(row=400, kept=100, pair=8)
+    for memory in (1e4, 1e6):
+        for sides in (1, 2):
+            b = cost.block(memory, sides)
+            needs = [sides * cost.row * rows + cost.pair * rows**2 for rows in (b, b + 1)]
+            assert needs[0] <= memory < needs[1]
+    assert cost.blocks(100, 1.3e5, 1) == Blocks(100, 1)
+    assert cost.blocks(100, 1.3e5, 2).rows < 100
 
 
 def test_the_sum_of_outputs_is_the_sum_over_all_pairs_of_outputs(networks, x64):

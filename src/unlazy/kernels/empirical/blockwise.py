@@ -65,8 +65,8 @@ def recipe_of(task: Task, x: Array | jax.ShapeDtypeStruct) -> Recipe:
 
 
 def features_of(task: Task, x: Array, *, signed: bool = False) -> Features:
-    """The features of all rows of `x`, compiled."""
-    return _features_in_parts(task, x, 1, signed)[0]
+    """The features of all rows of `x`, compiled; the temporary arrays are gone when they come."""
+    return jax.block_until_ready(_features_in_parts(task, x, 1, signed)[0])
 
 
 @jit_network

@@ -18,11 +18,10 @@ from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.compiling import jit_untuned
 from unlazy.kernels.empirical.features import Features, Outer
+from unlazy.kernels.empirical.long_products import long_product
 from unlazy.kernels.empirical.model import Model, Task
 
 _HIGHEST = jax.lax.Precision.HIGHEST
-_PART = 8192  # columns of a long product that an accelerator adds up at a time
-_PART_ENTRIES = 2**29  # entries of all partial products together, 2 GiB in float32
 
 
 @jit_untuned
@@ -120,41 +119,14 @@ def _is_dense(outer: Outer) -> bool:
 
 
 def _pairs(g1: Float[Array, "n1 c p"], g2: Float[Array, "n2 c p"]) -> Float[Array, "n1 c n2 c"]:
-    flat = (g.reshape(-1, g.shape[2]) for g in (g1, g2))
-    return _long_product(*flat).reshape(*g1.shape[:2], *g2.shape[:2])
+    one = g1.reshape(-1, g1.shape[2])
+    two = one if g2 is g1 else g2.reshape(-1, g2.shape[2])
+    return long_product(one, two).reshape(*g1.shape[:2], *g2.shape[:2])
 
 
 def _summed(g1: Float[Array, "n1 c p"], g2: Float[Array, "n2 c p"]) -> Float[Array, "n1 n2"]:
-    return _long_product(*(g.reshape(g.shape[0], -1) for g in (g1, g2)))
-
-
-def _long_product(one: Float[Array, "r1 k"], two: Float[Array, "r2 k"]) -> Float[Array, "r1 r2"]:
-    """The product of two matrices with few rows and up to millions of columns.
-
-    On an accelerator it is a sum of products of shorter parts. A part is a unit of work: without
-    them, a kernel of 200 samples keeps 4 of the 132 processors of an H200 busy (164 ms; 15 ms in
-    720 parts). Sums of millions of terms in float32 also lose digits: that kernel was off by 0.75%,
-    and is off by 5e-7 in parts.
-    """
-    parts = (
-        1 if jax.default_backend() == "cpu" else _parts(one.shape[0], two.shape[0], one.shape[1])
-    )
-    if parts == 1:
-        return _product("ip,jp->ij", one, two)
-    split = (_cut(g, parts) for g in (one, two))
-    return jnp.sum(_product("ibp,jbp->bij", *split), axis=0)
-
-
-def _parts(rows1: int, rows2: int, columns: int) -> int:
-    """How many parts the columns are cut into: a divisor, where there is one of the right size."""
-    wanted = max(1, min(columns // _PART, _PART_ENTRIES // (rows1 * rows2)))
-    divisors = (d for d in range(wanted, wanted // 4, -1) if columns % d == 0)
-    return next(divisors, wanted)
-
-
-def _cut(g: Float[Array, "r k"], parts: int) -> Float[Array, "r parts _"]:
-    missing = -g.shape[1] % parts
-    return jnp.pad(g, ((0, 0), (0, missing))).reshape(g.shape[0], parts, -1)
+    one = g1.reshape(g1.shape[0], -1)
+    return long_product(one, one if g2 is g1 else g2.reshape(g2.shape[0], -1))
 
 
 @eqx.filter_jit

@@ -119,6 +119,7 @@ class Products(NamedTuple):
             done = i + block
             x = self._rows(i, block)
             some = _pull(model, self.trained, x, jnp.asarray(weights, _float(self.x64)))
+            jax.block_until_ready(some)  # or else the values of several blocks would be held
             with float64():  # thousands of blocks would lose digits in float32
                 total = _wide(some) if total is None else _added(total, some)
             report(total)
