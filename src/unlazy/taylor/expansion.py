@@ -13,6 +13,8 @@ from jaxtyping import Array, Float, PyTree
 from unlazy.core.checks import MOST_FACTORIAL, calling, check_count, check_name, is_known
 from unlazy.core.current import current, unwrapped
 from unlazy.core.entries import entry
+from unlazy.core.filtering import jit_filtered
+from unlazy.core.guesses import begun
 from unlazy.core.summaries import parameters_in_words
 from unlazy.special.array_series import Series, dense, total
 from unlazy.taylor.context import SPARE
@@ -196,10 +198,15 @@ def _values(
     params: PyTree, f: Apply, to: PyTree, x: PyTree, order: int, at_kinks: AtKinks, summed: bool
 ) -> Array:
     """As `_compiled`, with the terms at kinks checked from both sides."""
-    f = current(f, params, x)
-    found = _compiled(params, f, to, x, order, 0, summed)
+    shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(x))
+
+    def launched(f: Apply) -> _Found:
+        return _compiled(params, f, to, x, order, 0, summed)
+
+    found = begun(launched, f, (params, x), shapes, wait=False)
     if order == 0 or at_kinks == "jax" or not found.has_ties():
         return found.values
+    f = current(f, params, x)
     values = _from_sides(params, f, difference(params, to) if summed else to, x, order)
     return jnp.sum(values, axis=0) if summed else values
 
@@ -253,7 +260,7 @@ class _Found(NamedTuple):
         return [name for name, tied in zip(self.names, ties, strict=True) if tied]
 
 
-@eqx.filter_jit
+@jit_filtered
 def _compiled(
     params: PyTree, f: Apply, to: PyTree, x: PyTree, order: int, side: int, summed: bool = False
 ) -> _Found:
