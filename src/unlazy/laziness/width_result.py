@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from unlazy.core.drawing import LINES, hues, log_axes, style
 from unlazy.core.entries import entry
 from unlazy.core.json_numbers import json_number
+from unlazy.laziness.tables import in_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +64,12 @@ class WidthCheck(eqx.Module):
         rows = [["layer", *map(str, self.widths), "exponent", "relative", "verdict"]]
         for k, layer in enumerate(self.layers):
             rows.append([layer, *(f"{value:.2e}" for value in moved[k]), *self._fitted(k)])
-        lines = [head, *_table(rows), self.verdict, *(f"Note: {note}" for note in self.notes)]
+        lines = [
+            head,
+            *in_columns(rows, left=(0, len(rows[0]) - 1)),
+            self.verdict,
+            *(f"Note: {note}" for note in self.notes),
+        ]
         return "\n".join(lines)
 
     def spread_table(self) -> str:
@@ -74,7 +80,7 @@ class WidthCheck(eqx.Module):
             for t in range(values.shape[0]):
                 name = layer if t == 0 else ""
                 rows.append([name, str(t), *(f"{value:.3g}" for value in values[t, k])])
-        return "\n".join(_table(rows))
+        return "\n".join(in_columns(rows))
 
     @entry
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -144,17 +150,3 @@ def _numbers(values: np.ndarray) -> Any:
     if values.ndim == 0:
         return json_number(float(values))
     return [_numbers(value) for value in values]
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    """The rows with their columns in line, the first and the last to the left."""
-    sizes = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    last = len(sizes) - 1
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(size) if j in (0, last) else cell.rjust(size)
-            for j, (cell, size) in enumerate(zip(row, sizes, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines

@@ -40,6 +40,7 @@ class Recipe:
     optimizer: Any
     steps: int
     trained: Trained
+    centred: bool  # whether f - f_0 is trained
 
     def rate(self, width: int) -> float:
         """The learning rate at this width."""

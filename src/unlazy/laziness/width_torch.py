@@ -41,6 +41,8 @@ class TorchFamily:
             raise ValueError("`make` must give modules with parameters, got one without any.")
         x, y = _tensor(self.x, like), _tensor(self.y, like)
         optimizer = self._optimizer(module, width)
+        with torch.no_grad():
+            origin = module(x) if self.recipe.centred else 0.0
         rows: list[tuple[float, list[float], list[float]]] = []
         first: dict[str, Any] = {}
         for _ in range(self.recipe.steps + 1):
@@ -49,7 +51,7 @@ class TorchFamily:
             first = first or now
             moved = [_rms(now[name] - first[name]) for name in first]
             optimizer.zero_grad()
-            value = self._value(module(x), y)
+            value = self._value(module(x) - origin, y)
             value.backward()
             optimizer.step()
             spread = [float(h.abs().mean()) for h in now.values()]
