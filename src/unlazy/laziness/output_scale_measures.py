@@ -90,8 +90,8 @@ class Probe:
 def accuracy(outputs: Array | np.ndarray, y: Array | np.ndarray) -> float:
     """The share of rows on the right side, or with the right column the largest; nan if no class.
 
-    Labels of plus and minus 1 are two classes. With several columns the largest of each row is the
-    class, where all other columns are equal.
+    Labels of plus and minus 1 are two classes. Several columns are classes where they hold two
+    numbers in all, the larger one once per row.
 
     Example:
         >>> accuracy(np.array([2.0, -1.0, 3.0]), np.array([1.0, -1.0, -1.0]))
@@ -105,8 +105,8 @@ def accuracy(outputs: Array | np.ndarray, y: Array | np.ndarray) -> float:
     if labels.shape[1] == 1:
         is_sign = set(np.unique(labels)) <= {-1.0, 1.0}
         return float(np.mean(z * labels > 0)) if is_sign else math.nan
-    ordered = np.sort(labels, axis=1)
-    is_class = (ordered[:, 0] == ordered[:, -2]).all() and (ordered[:, -1] > ordered[:, -2]).all()
+    is_largest = labels == labels.max()
+    is_class = len(np.unique(labels)) == 2 and (is_largest.sum(axis=1) == 1).all()
     return float(np.mean(z.argmax(axis=1) == labels.argmax(axis=1))) if is_class else math.nan
 
 

@@ -83,7 +83,7 @@ class OutputScaleSweep(eqx.Module):
             lazy = ("linearisation_error", "movement", "kernel_distance", "centred_kernel_distance")
             for k, name in enumerate(lazy):
                 self._draw(left, name, k)
-            left.axhline(LAZY_ERROR, color="black", lw=0.6, ls="-")
+            left.axhline(LAZY_ERROR, color="black", lw=0.6, ls="-", label="lazy: error below")
             left.set(xscale="log", yscale="log", xlabel="gamma", title="how far from lazy")
             for k, name in enumerate(("train_loss", "test_loss")):
                 self._draw(right, name, k)
@@ -161,9 +161,8 @@ def _notes(
             if not np.isnan(rate) and grid.edge("train", replicate=i).get("learning_rate") == side
         ]
         if at:
-            notes.append(
-                f"the best rate is the {side} end of those tried at gamma = {', '.join(at)}."
-            )
+            where = "every gamma" if len(at) == len(gammas) else f"gamma = {', '.join(at)}"
+            notes.append(f"the best rate is the {side} end of those tried at {where}.")
     if best in (gammas[0], gammas[-1]):
         notes.append("the best scale is an end of those tried.")
     return notes

@@ -16,7 +16,7 @@ from unlazy.core.trained import Trained
 from unlazy.laziness.output_losses import OutputLoss
 from unlazy.laziness.width_jax import JaxFamily, Made
 from unlazy.laziness.width_result import WidthCheck
-from unlazy.laziness.width_runs import Rate, Recipe, Run, is_torch_module
+from unlazy.laziness.width_runs import Rate, Recipe, Run, is_torch_module, loaded_torch
 from unlazy.laziness.width_torch import TorchFamily, seeded
 from unlazy.laziness.width_verdict import width_result
 from unlazy.linalg.iterative import Progress
@@ -122,7 +122,7 @@ def width_check(
         [_Maker(make, m, jr.fold_in(jr.fold_in(key, i), j)) for j in range(seeds)]
         for i, m in enumerate(numbers.tolist())
     ]
-    kind = TorchFamily if is_torch_module(makers[0][0]()) else JaxFamily
+    kind = TorchFamily if is_torch_module(makers[0][0].tried()) else JaxFamily
     family = kind(x, y, Recipe(loss, learning_rate, optimizer, steps, trained, bool(centred)))
     done, runs = 0, []
     for row in makers:
@@ -148,6 +148,10 @@ class _Maker:
     def __call__(self) -> Any:
         with calling("make", "a width and a key, or a width alone for PyTorch"):
             return self.make(self.width, self.key) if self.takes_key else self.make(self.width)
+
+    def tried(self) -> Any:
+        """A model to be looked at, made without an effect on PyTorch's generator."""
+        return self() if loaded_torch() is None else seeded(self, 0)
 
     def made(self, *, torch: bool) -> Any:
         """The model, checked."""

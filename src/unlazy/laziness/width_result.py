@@ -98,7 +98,7 @@ class WidthCheck(eqx.Module):
             log_axes(ax, self.widths.tolist())
             ax.set(xlabel="width", ylabel="movement of features")
             ax.set_title(f"after {self.loss.shape[-1] - 1} steps")
-            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title="layer: exponent")
         return ax
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,15 +127,15 @@ class WidthCheck(eqx.Module):
     def _fitted(self, k: int) -> list[str]:
         error = self.standard_errors[k]
         around = "" if np.isnan(error) else f" +- {error:.2f}"
-        exponent = f"{self.exponents[k]:.2f}{around}"
-        return [exponent, f"{self.relative_exponents[k]:.2f}", self.verdicts[k]]
+        exponent = f"{_rounded(self.exponents[k])}{around}"
+        return [exponent, _rounded(self.relative_exponents[k]), self.verdicts[k]]
 
     def _draw(self, ax: Axes, k: int, color: str) -> None:
         moved = np.where(self.diverged, np.nan, self.movement[k, ..., -1])
         moved = np.where(moved > 0, moved, np.nan)
         ax.plot(self.widths, moved, color=color, marker="o", ls="none", ms=3, alpha=0.7)
         known = np.isfinite(moved)
-        label = f"{self.layers[k]}: {self.exponents[k]:.2f}"
+        label = f"{self.layers[k]}: {_rounded(self.exponents[k])}"
         line = LINES[k % len(LINES)]
         if np.isnan(self.exponents[k]):
             ax.plot([], [], color=color, ls=line, label=self.layers[k])
@@ -146,7 +146,13 @@ class WidthCheck(eqx.Module):
         ax.plot(self.widths, fit, color=color, ls=line, label=label)
 
 
-def _numbers(values: np.ndarray) -> Any:
-    if values.ndim == 0:
-        return json_number(float(values))
+def _rounded(value: float) -> str:
+    """Two digits after the point, and no sign before a zero."""
+    return f"{round(float(value), 2) + 0.0:.2f}"
+
+
+def _numbers(values: Float[np.ndarray, "..."]) -> Any:
+    """Nested lists of numbers as JSON can hold them."""
+    if values.ndim == 1:
+        return [json_number(float(value)) for value in values]
     return [_numbers(value) for value in values]

@@ -13,7 +13,7 @@ from unlazy.core.checks import calling
 from unlazy.laziness.output_losses import check_scalar_loss
 from unlazy.laziness.traced_features import OUTPUT
 from unlazy.laziness.width_runs import Recipe, Run, loaded_torch, rounded_away
-from unlazy.losses import PointwiseLoss, check_shapes, check_targets, pointwise
+from unlazy.losses import PointwiseLoss, check_targets, pointwise
 
 _KNOWN = ("half-squared", "squared", "logistic")
 
@@ -70,7 +70,11 @@ class TorchFamily:
 
     def _value(self, outputs: Any, y: Any) -> Any:
         if isinstance(self.loss, _TorchMean):
-            check_shapes(outputs.detach(), y, of="the model's outputs")
+            if outputs.shape != y.shape:
+                raise ValueError(
+                    f"`y` must have the shape of the model's outputs, {tuple(outputs.shape)}, got "
+                    f"y.shape={tuple(y.shape)}. Reshape one of them."
+                )
             return self.loss(outputs, y)
         return check_scalar_loss(self.loss, outputs, y)
 
