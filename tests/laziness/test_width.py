@@ -262,8 +262,9 @@ def test_the_result_prints_plots_and_turns_to_json(lazy):
     assert lines[2].split()[0] == "W"
     assert lazy.spread_table().splitlines()[1].split()[:2] == ["W", "0"]
     assert json.loads(json.dumps(lazy.to_dict()))["exponents"][0] == lazy.exponents[0]
-    ax = lazy.plot()
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["W: -0.50", "output: 0.00"]
+    legend = lazy.plot().get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["W: -0.50", "output: 0.00"]
     np.testing.assert_allclose(
         lazy.relative[0, 0, 0, 1] * lazy.start[0, 0, 0], lazy.movement[0, 0, 0, 1]
     )

@@ -44,10 +44,12 @@ def as_output_loss(loss: OutputLoss, y: Any) -> Callable[[Any, Any], Any]:
 def check_scalar_loss(loss: Callable[[Any, Any], Any], outputs: Any, y: Any) -> Any:
     """The loss at these outputs; raise unless it is one number."""
     with calling("loss", "the model's outputs and `y`"):
-        value = loss(outputs, y)
-    if np.shape(value) != () or isinstance(value, str | bytes) or value is None:
+        value: Any = loss(outputs, y)
+    is_number = hasattr(value, "shape") or isinstance(value, int | float)
+    if not is_number or np.shape(value) != ():
+        shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
         raise ValueError(
             "`loss` must give a scalar for the model's outputs and `y`, got "
-            f"{type(value).__name__} of shape {np.shape(value)}. Take the mean over the samples."
+            f"{type(value).__name__}{shape}. Take the mean over the samples."
         )
     return value

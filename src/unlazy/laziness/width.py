@@ -161,11 +161,9 @@ class _Maker:
                 return found
         else:
             found = self()
-        pair = (
-            found
-            if isinstance(found, tuple)
-            else tuple(getattr(found, name, None) for name in ("f", "params"))
-        )
+        pair: Any = found
+        if not isinstance(found, tuple):
+            pair = (getattr(found, "f", None), getattr(found, "params", None))
         if torch or len(pair) != 2 or not callable(pair[0]) or pair[1] is None:
             raise TypeError(
                 "`make` must give (f, params), an object with fields `f` and `params`, or a "

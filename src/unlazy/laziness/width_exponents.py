@@ -70,6 +70,16 @@ def in_words(found: Exponent) -> str:
     return verdict if ends <= {verdict, NEITHER} else UNDECIDED
 
 
+def rounded(value: float) -> str:
+    """Two digits after the point, and no sign before a zero.
+
+    Example:
+        >>> rounded(-0.001), rounded(-0.4949)
+        ('0.00', '-0.49')
+    """
+    return f"{round(float(value), 2) + 0.0:.2f}"
+
+
 def _of(value: float) -> str:
     if value > FLAT:
         return GROWS

@@ -11,6 +11,7 @@ from unlazy.core.drawing import LINES, hues, log_axes, style
 from unlazy.core.entries import entry
 from unlazy.core.json_numbers import json_number
 from unlazy.laziness.tables import in_columns
+from unlazy.laziness.width_exponents import rounded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,15 +128,15 @@ class WidthCheck(eqx.Module):
     def _fitted(self, k: int) -> list[str]:
         error = self.standard_errors[k]
         around = "" if np.isnan(error) else f" +- {error:.2f}"
-        exponent = f"{_rounded(self.exponents[k])}{around}"
-        return [exponent, _rounded(self.relative_exponents[k]), self.verdicts[k]]
+        exponent = f"{rounded(self.exponents[k])}{around}"
+        return [exponent, rounded(self.relative_exponents[k]), self.verdicts[k]]
 
     def _draw(self, ax: Axes, k: int, color: str) -> None:
         moved = np.where(self.diverged, np.nan, self.movement[k, ..., -1])
         moved = np.where(moved > 0, moved, np.nan)
         ax.plot(self.widths, moved, color=color, marker="o", ls="none", ms=3, alpha=0.7)
         known = np.isfinite(moved)
-        label = f"{self.layers[k]}: {_rounded(self.exponents[k])}"
+        label = f"{self.layers[k]}: {rounded(self.exponents[k])}"
         line = LINES[k % len(LINES)]
         if np.isnan(self.exponents[k]):
             ax.plot([], [], color=color, ls=line, label=self.layers[k])
@@ -144,11 +145,6 @@ class WidthCheck(eqx.Module):
         middle = np.exp(np.log(moved[known]).mean())
         fit = middle * np.exp(self.exponents[k] * (np.log(self.widths) - u.mean()))
         ax.plot(self.widths, fit, color=color, ls=line, label=label)
-
-
-def _rounded(value: float) -> str:
-    """Two digits after the point, and no sign before a zero."""
-    return f"{round(float(value), 2) + 0.0:.2f}"
 
 
 def _numbers(values: Float[np.ndarray, "..."]) -> Any:

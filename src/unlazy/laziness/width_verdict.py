@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The result of the width check from its runs: what was fitted, and what it means in words."""
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -15,6 +17,7 @@ from unlazy.laziness.width_exponents import (
     Exponent,
     exponent,
     in_words,
+    rounded,
 )
 from unlazy.laziness.width_result import WidthCheck
 from unlazy.laziness.width_runs import Run
@@ -22,29 +25,40 @@ from unlazy.laziness.width_runs import Run
 _FUNCTION_STANDS = "trains ever less"
 
 
-def width_result(runs: list[list[Run]], widths: Int[np.ndarray, " widths"], where: str):
+class _Fit(NamedTuple):
+    """The exponents of one layer."""
+
+    absolute: Exponent
+    relative: Exponent
+    start: Exponent
+
+    @property
+    def judged(self) -> Exponent:
+        """The exponent that the verdict is about: the relative one where features start to grow.
+
+        A factor 1/sqrt(m) that a module applies to a layer's output, outside of that layer, is not
+        seen. Its features then start as large as sqrt(m), and only the ratio says how they move.
+        """
+        return self.relative if self.start.value > FLAT else self.absolute
+
+
+def width_result(
+    runs: list[list[Run]], widths: Int[np.ndarray, " widths"], where: str
+) -> WidthCheck:
     """The result of the runs, one list of seeds per width."""
-    first = runs[0][0]
+    first, last = runs[0][0], len(runs[0][0].layers) - 1
     movement, start, spread = (
         np.moveaxis(np.array([[getattr(run, name) for run in row] for row in runs]), 2, 0)
         for name in ("movement", "start", "spread")
     )
     loss = np.array([[run.loss for run in row] for row in runs])
-    finite = np.isfinite(loss).all(axis=-1) & np.isfinite(movement).all(axis=(0, -1))
-    units = np.array([row[0].units for row in runs]).T
-    hidden = (units[:, 0] < units[:, -1]) & (np.arange(len(first.layers)) < len(first.layers) - 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        moved = movement[..., -1]
-        fits = [
-            [exponent(widths, values, finite) for values in (moved[k], moved[k] / start[k])]
-            for k in range(len(first.layers))
-        ]
-    starts = [exponent(widths, values, finite) for values in start]
-    judged = [_judged(*pair, size) for pair, size in zip(fits, starts, strict=True)]
-    verdicts = [
-        _verdict(finite, judged[k], is_output=k == len(first.layers) - 1)
-        for k in range(len(first.layers))
-    ]
+    seen = np.concatenate([loss[None], movement])
+    finite = np.asarray(np.isfinite(seen).all(axis=(0, -1)))
+    hidden = np.array([a < b for a, b in zip(first.units, runs[-1][0].units, strict=True)])
+    hidden[last] = False
+    pairs = zip(movement[..., -1], start, strict=True)
+    fits = [_fitted(widths, *pair, finite) for pair in pairs]
+    verdicts = [_verdict(finite, fit.judged, is_output=k == last) for k, fit in enumerate(fits)]
     return WidthCheck(
         layers=first.layers,
         hidden=hidden,
@@ -54,24 +68,26 @@ def width_result(runs: list[list[Run]], widths: Int[np.ndarray, " widths"], wher
         spread=spread,
         loss=loss,
         diverged=~finite,
-        exponents=np.array([pair[0].value for pair in fits]),
-        standard_errors=np.array([pair[0].error for pair in fits]),
-        relative_exponents=np.array([pair[1].value for pair in fits]),
-        start_exponents=np.array([one.value for one in starts]),
+        exponents=np.array([fit.absolute.value for fit in fits]),
+        standard_errors=np.array([fit.absolute.error for fit in fits]),
+        relative_exponents=np.array([fit.relative.value for fit in fits]),
+        start_exponents=np.array([fit.start.value for fit in fits]),
         verdicts=tuple(verdicts),
-        verdict=_overall(first.layers, hidden, verdicts, judged),
-        notes=tuple(_notes(first, hidden, widths, ~finite, loss, starts)),
+        verdict=_overall(first.layers, hidden, verdicts, fits),
+        notes=tuple(_notes(first, hidden, widths, ~finite, loss, fits)),
         where=where,
     )
 
 
-def _judged(absolute: Exponent, relative: Exponent, start: Exponent) -> Exponent:
-    """The exponent that the verdict is about: the relative one where features start to grow.
-
-    A factor 1/sqrt(m) that a module applies to a layer's output, outside of that layer, is not
-    seen. Its features then start as large as sqrt(m), and only the ratio says how they move.
-    """
-    return relative if start.value > FLAT else absolute
+def _fitted(
+    widths: Int[np.ndarray, " w"],
+    moved: Float[np.ndarray, "w s"],
+    start: Float[np.ndarray, "w s"],
+    finite: Bool[np.ndarray, "w s"],
+) -> _Fit:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = moved / start  # not finite where a layer starts at 0: left out
+    return _Fit(*(exponent(widths, values, finite) for values in (moved, ratio, start)))
 
 
 def _verdict(
@@ -92,7 +108,7 @@ def _overall(
     layers: tuple[str, ...],
     hidden: Bool[np.ndarray, " layers"],
     verdicts: list[str],
-    judged: list[Exponent],
+    fits: list[_Fit],
 ) -> str:
     of = {
         word: [layers[k] for k in range(len(layers)) if hidden[k] and verdicts[k] == word]
@@ -111,8 +127,9 @@ def _overall(
             "Verdict: none. The function itself moves less and less with the width: let the "
             "learning rate grow with the width, then look at the features."
         )
-    values = [judged[k].value for k in range(len(layers)) if hidden[k]]
-    span = f"width^{min(values):.2f}" + (f" to width^{max(values):.2f}" if count > 1 else "")
+    values = [fits[k].judged.value for k in range(len(layers)) if hidden[k]]
+    ends = sorted({rounded(min(values)), rounded(max(values))}, key=float)
+    span = " to ".join(f"width^{end}" for end in ends)
     if len(of.get(STANDS, [])) == count:
         return f"Verdict: lazy in the limit. Features move like {span}: not at all when very wide."
     if len(of.get(MOVES, [])) == count:
@@ -127,7 +144,7 @@ def _notes(
     widths: Int[np.ndarray, " widths"],
     diverged: Bool[np.ndarray, "w s"],
     loss: Float[np.ndarray, "w s t"],
-    starts: list[Exponent],
+    fits: list[_Fit],
 ) -> list[str]:
     notes = [f"{LAZY} and below counts as lazy, {-FLAT} to {FLAT} as moving, between as neither."]
     for width, bad in zip(widths, diverged.sum(axis=1), strict=True):
@@ -138,11 +155,11 @@ def _notes(
     ]
     if rose:
         notes.append(f"the loss rose at width {', '.join(rose)}: take a smaller learning rate.")
-    for name, is_hidden, one in zip(first.layers, hidden, starts, strict=True):
-        if is_hidden and one.value > FLAT:
+    for name, is_hidden, fit in zip(first.layers, hidden, fits, strict=True):
+        if is_hidden and fit.start.value > FLAT:
             notes.append(
-                f"{name} starts like width^{one.value:.2f}, perhaps for a factor after it that "
-                "was not seen: its verdict is on the relative exponent."
+                f"{name} starts like width^{fit.start.value:.2f}, perhaps for a factor after it "
+                "that was not seen: its verdict is on the relative exponent."
             )
     if first.missing:
         notes.append(f"not seen, as used in other ways than products: {', '.join(first.missing)}.")
