@@ -43,6 +43,12 @@ _UNOPTIMIZED = (
     *("taylor", "escape", "curvature", "nets", "special", "labels", "certificates", "train"),
     *("dynamics", "papers", "contracts/test_kernel_pairs", "contracts/test_losses"),
     *("contracts/test_trained", "contracts/test_real_models"),
+    *(
+        "laziness/test_width",
+        "laziness/test_output_scale",
+        "laziness/width",
+        "laziness/output_scale",
+    ),
 )
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.core.checks import calling
@@ -45,9 +44,9 @@ def check_scalar_loss(loss: Callable[[Any, Any], Any], outputs: Any, y: Any) -> 
     """The loss at these outputs; raise unless it is one number."""
     with calling("loss", "the model's outputs and `y`"):
         value: Any = loss(outputs, y)
-    is_number = hasattr(value, "shape") or isinstance(value, int | float)
-    if not is_number or np.shape(value) != ():
-        shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
+    found = getattr(value, "shape", () if isinstance(value, int | float) else None)
+    if found is None or tuple(found):
+        shape = f" of shape {tuple(found)}" if found else ""
         raise ValueError(
             "`loss` must give a scalar for the model's outputs and `y`, got "
             f"{type(value).__name__}{shape}. Take the mean over the samples."

@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Int, PRNGKeyArray
 
-from unlazy.core.checks import calling, check_count, check_key, short
+from unlazy.core.checks import calling, check_count, check_key, check_real, short
 from unlazy.core.entries import entry
 from unlazy.core.trained import Trained
 from unlazy.laziness.output_losses import OutputLoss
@@ -199,6 +199,8 @@ def _checked_widths(widths: Any) -> Int[np.ndarray, " widths"]:
 
 def _check_rows(x: Any, y: Any) -> None:
     for name, value in (("x", x), ("y", y)):
+        if not hasattr(value, "detach"):  # a tensor, which PyTorch looks at
+            check_real(value, name)
         if not np.shape(value) or 0 in np.shape(value):
             raise ValueError(
                 f"`{name}` must have samples along its first axis, one at least, got "
