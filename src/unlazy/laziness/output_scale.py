@@ -112,12 +112,9 @@ def output_scale_sweep(
     sets = {"train": _checked(data, "data")}
     if test is not None:
         sets["test"] = _checked(test, "test")
-    x, y = sets["train"]
-    of_outputs = as_output_loss(loss, y)
+    x, of_outputs = sets["train"][0], as_output_loss(loss, sets["train"][1])
     _check_fit(f, params, sets, of_outputs)
-    probe = Probe(
-        f, params, x[:rows], sets["test" if "test" in sets else "train"][0][:rows], trained
-    )
+    probe = Probe(f, params, x[:rows], sets.get("test", sets["train"])[0][:rows], trained)
     if learning_rates is None:
         learning_rates = np.array(_MULTIPLES) / probe.curvature(loss)
     natural = natural_rates(scales, max(1, len(find_features(f, params, x).places)))

@@ -36,9 +36,7 @@ class TorchFamily:
         """Train this module of that width."""
         torch = loaded_torch()
         module.eval()
-        like = next((p for p in module.parameters() if p.is_floating_point()), None)
-        if like is None:
-            raise ValueError("`make` must give modules with parameters, got one without any.")
+        like = _first_parameter(module)
         x, y = _tensor(self.x, like), _tensor(self.y, like)
         optimizer = self._optimizer(module, width)
         with torch.no_grad():
@@ -150,6 +148,13 @@ def _features(module: Any, x: Any) -> dict[str, Any]:
         if parts[-1] is not outputs
     }
     return {**layers, OUTPUT: outputs.reshape(x.shape[0], -1)}
+
+
+def _first_parameter(module: Any) -> Any:
+    for parameter in module.parameters():
+        if parameter.is_floating_point():
+            return parameter
+    raise ValueError("`make` must give modules with parameters, got one without any.")
 
 
 def _is_layer(module: Any) -> bool:

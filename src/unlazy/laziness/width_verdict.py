@@ -56,8 +56,7 @@ def width_result(
     finite = np.asarray(np.isfinite(seen).all(axis=(0, -1)))
     hidden = np.array([a < b for a, b in zip(first.units, runs[-1][0].units, strict=True)])
     hidden[last] = False
-    pairs = zip(movement[..., -1], start, strict=True)
-    fits = [_fitted(widths, *pair, finite) for pair in pairs]
+    fits = [_fitted(widths, movement[k, ..., -1], start[k], finite) for k in range(last + 1)]
     verdicts = [_verdict(finite, fit.judged, is_output=k == last) for k, fit in enumerate(fits)]
     return WidthCheck(
         layers=first.layers,
