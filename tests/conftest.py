@@ -42,7 +42,9 @@ def bounded_memory():
 _UNOPTIMIZED = (
     *("taylor", "escape", "curvature", "nets", "special", "labels", "certificates", "train"),
     *("dynamics", "papers", "contracts/test_kernel_pairs", "contracts/test_losses"),
-    *("contracts/test_trained", "contracts/test_real_models", "laziness"),
+    *("contracts/test_trained", "contracts/test_real_models", "laziness/subjects"),
+    *("laziness/test_width", "laziness/test_output_scale", "laziness/test_diagnosis"),
+    *("laziness/width", "laziness/output_scale"),
 )
 
 

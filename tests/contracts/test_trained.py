@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy import curvature, escape, kernels, nets, train
+from unlazy import curvature, escape, kernels, laziness, nets, train
 from unlazy.losses import pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.train import MeanLoss
@@ -33,6 +33,11 @@ def after_training(trainer, **options):
 
 def of_network(function):
     return lambda trained: function(NET, PARAMS, X, trained=trained)
+
+
+def made(width, key):
+    net = TwoLayer(2, width, "tanh")
+    return net, net.init(key=key)
 
 
 CALLS = {
@@ -59,6 +64,16 @@ CALLS = {
         ).largest
     ),
     "curvature.hvp": lambda trained: curvature.hvp(LOSS, PARAMS, V, data=DATA, trained=trained),
+    "laziness.output_scale_sweep": lambda trained: (
+        laziness.output_scale_sweep(
+            NET, PARAMS, DATA, gammas=[1.0], learning_rates=[0.1], epochs=1, trained=trained
+        ).movement
+    ),
+    "laziness.width_check": lambda trained: (
+        laziness.width_check(
+            *(made, [3, 6], X, DATA[1]), steps=1, seeds=1, trained=trained, key=jr.key(0)
+        ).movement
+    ),
     "nets.partition": lambda trained: nets.partition(PARAMS, trained)[0],
     "train.fit": after_training(train.fit, optimizer=RULE, steps=1),
     "train.fit_grid": lambda trained: (

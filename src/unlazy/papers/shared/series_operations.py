@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.polynomial import Polynomial, chebyshev
 
-from unlazy.core.checks import MOST_IN_TABLE, check_count, check_positive
+from unlazy.core.checks import MOST_IN_TABLE, calling, check_count, check_positive
 from unlazy.core.entries import entry
 from unlazy.papers.shared.power_series import PowerSeries, taylor_series
 
@@ -102,7 +102,8 @@ def chebyshev_series(
     if degree > 100:
         raise ValueError(f"`degree` must be at most 100, got degree={degree}.")
     nodes = np.cos(math.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
-    values = np.asarray(function(float(radius) * nodes), np.float64)
+    with calling("function", "an array of points"):
+        values = np.asarray(function(float(radius) * nodes), np.float64)
     if not np.isfinite(values).all():
         raise ValueError("`function` must be finite on [-radius, radius], got nan or inf.")
     t = chebyshev.chebfit(nodes, values, degree)
