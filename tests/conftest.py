@@ -55,7 +55,8 @@ _UNOPTIMIZED = (
     *("contracts/test_trained", "contracts/test_real_models"),
 )
 # A kernel of a user's network is compiled for each network: two thirds of the time of its tests.
-_UNOPTIMIZED_QUICKLY = () if _AS_USERS else ("kernels/empirical",)
+_QUICKLY = ("kernels/empirical", "core", "contracts", "data", "laziness")
+_UNOPTIMIZED_QUICKLY = () if _AS_USERS else _QUICKLY
 
 
 @pytest.fixture(scope="module", autouse=True)
