@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strict set-up of every test: no silent promotion, x64 off as our users run it."""
 
+import gc
 import logging
 import os
 from importlib.metadata import version
@@ -14,8 +15,10 @@ import pytest
 # XLA's emitters of fused loops take a third of the suite, which compiles thousands of programs and
 # runs each once. Where XLA_FLAGS is set, as `make test-all` does, programs are compiled as users'
 # are. Only for the version that CI pins: XLA aborts at a flag that it does not know.
+_QUICK = "--xla_cpu_use_fusion_emitters=false"
+_AS_USERS = os.environ.get("XLA_FLAGS", _QUICK) != _QUICK  # a worker inherits ours
 if version("jaxlib").startswith("0.10."):
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+    os.environ.setdefault("XLA_FLAGS", _QUICK)
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -23,6 +26,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Read once: tests of the data room unset the variable.
 _SIBLING = Path(__file__).parents[2] / "shared" / "data"
 _REAL_DATA = Path(os.environ.get("UNLAZY_DATA") or _SIBLING)
+
+
+def pytest_collection_finish():
+    """Collect garbage seldom: traces make millions of objects, of which few are in cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 _MOST_PAGES = 3 * 2**30 // os.sysconf("SC_PAGE_SIZE")  # of memory, 3 GB
@@ -46,6 +56,9 @@ _UNOPTIMIZED = (
     *("laziness/test_width", "laziness/test_output_scale", "laziness/test_diagnosis"),
     *("laziness/width", "laziness/output_scale"),
 )
+# A kernel of a user's network is compiled for each network: two thirds of the time of its tests.
+_QUICKLY = ("kernels/empirical", "core", "contracts", "data", "laziness")
+_UNOPTIMIZED_QUICKLY = () if _AS_USERS else _QUICKLY
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,10 +68,19 @@ def quick_compilation(request):
         room = request.path.relative_to(Path(__file__).parent).as_posix()
     except ValueError:  # a doctest
         room = request.path.as_posix().partition("src/unlazy/")[2]
-    quick = room.startswith(_UNOPTIMIZED)
+    quick = room.startswith(_UNOPTIMIZED + _UNOPTIMIZED_QUICKLY)
     jax.config.update("jax_disable_most_optimizations", quick)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def optimized():
+    """Compile as users do, for what is promised to the last bit, in a room that does not."""
+    quick = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", quick)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_the_product_is_that_of_the_dense_hessian_for_a_nested_pytree(x64, getke
 
     v = jax.tree.map(lambda leaf: jr.normal(jr.key(leaf.size), leaf.shape), params)
     flat, unravel = ravel_pytree(params)
-    H = jax.hessian(lambda w: loss(unravel(w)))(flat)
+    H = jax.jit(jax.hessian(lambda w: loss(unravel(w))))(flat)
     product, structure = hvp(loss, params, v), jax.tree.structure(params)
     assert jax.tree.structure(product) == structure
     expected = H @ ravel_pytree(v)[0]

@@ -67,7 +67,7 @@ def test_tangent_kernel_of_the_hidden_layer_tends_to_the_limit(getkey):
 
     def gram(key):
         params = net.init(key=key)
-        jac = jax.jacrev(lambda W: net(type(params)(W=W, a=params.a), x))(params.W)
+        jac = jax.jit(jax.jacrev(lambda W: net(type(params)(W=W, a=params.a), x)))(params.W)
         flat = jac.reshape(12, -1)
         return flat @ flat.T
 

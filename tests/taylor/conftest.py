@@ -20,11 +20,16 @@ def _nested_terms(f, params, delta, x, order):
 
     dtype = jax.tree.leaves(params)[0].dtype
     zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
-    rows, current = [], along
-    for k in range(order + 1):
-        rows.append(current(zero) / math.factorial(k))
-        current = _slope(current, one)
-    return jnp.stack(rows)
+
+    @jax.jit  # one program: operation by operation, each would be compiled for itself
+    def rows(zero):
+        found, current = [], along
+        for k in range(order + 1):
+            found.append(current(zero) / math.factorial(k))
+            current = _slope(current, one)
+        return jnp.stack(found)
+
+    return rows(zero)
 
 
 def _slope(function, one):

@@ -43,7 +43,7 @@ def exact_projector(net, params, x):
 
 def features(net, params, x):
     """The whole matrix that the library never forms."""
-    jac = jax.jacrev(lambda W: net(TwoLayerParams(W=W, a=params.a), x))(params.W)
+    jac = jax.jit(jax.jacrev(lambda W: net(TwoLayerParams(W=W, a=params.a), x)))(params.W)
     return np.asarray(jac, np.float64).reshape(len(x), -1)
 
 

@@ -20,8 +20,8 @@ class Case(NamedTuple):
     layers: int  # how many leaves the layer-wise identity must find
 
 
-def dense_kernel(f, params, x1, x2=None, keep=lambda _: True):
-    """The definition: contract the whole Jacobian."""
+def dense_jacobian(f, params, x, keep=lambda _: True):
+    """Derivatives of all outputs by all chosen parameters, of shape (n, outputs, parameters)."""
 
     def chosen(path, leaf):
         return eqx.is_inexact_array(leaf) and keep(jax.tree_util.keystr(path))
@@ -35,8 +35,13 @@ def dense_kernel(f, params, x1, x2=None, keep=lambda _: True):
         flat = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(jac)]
         return jnp.concatenate(flat, axis=2)
 
-    J1 = np.asarray(jacobian(x1))
-    J2 = J1 if x2 is None else np.asarray(jacobian(x2))
+    return np.asarray(jacobian(x))
+
+
+def dense_kernel(f, params, x1, x2=None, keep=lambda _: True):
+    """The definition: contract the whole Jacobian."""
+    J1 = dense_jacobian(f, params, x1, keep)
+    J2 = J1 if x2 is None else dense_jacobian(f, params, x2, keep)
     return np.einsum("iap,jbp->ijab", J1, J2)
 
 

@@ -13,7 +13,7 @@ from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_
 from unlazy.kernels.empirical import blockwise as blockwise_module
 from unlazy.kernels.empirical.features import Blocks, Cost
 from unlazy.kernels.empirical.model import Model, Task
-from unlazy.nets import TwoLayer, combine, partition
+from unlazy.nets import TwoLayer, partition
 
 NAMES = (
     *("two_layer", "mlp", "scaled_mlp", "bias_before_product", "bias_over_rows", "square_bias"),
@@ -120,6 +120,7 @@ def test_the_memory_budget_does_not_change_the_kernel(name, memory, implementati
         *(("jacobian", 37, 3e4), ("ntk-vector", 37, 1e9)),
     ],
 )
+@pytest.mark.usefixtures("optimized")
 def test_kernel_is_symmetric_to_the_last_bit_and_psd(implementation, n, memory, networks):
     case = networks.CASES["mlp"]()
     x = networks.samples(case, n)
@@ -132,6 +133,7 @@ def test_kernel_is_symmetric_to_the_last_bit_and_psd(implementation, n, memory, 
     assert values[0] > -1e-5 * values[-1]
 
 
+@pytest.mark.usefixtures("optimized")
 def test_the_kernel_is_the_same_in_one_tile_as_on_an_accelerator(networks, x64, monkeypatch):
     f, params, x, _ = problem(networks, "mlp", 300)
     in_tiles = np.asarray(empirical_ntk(f, params, x))
@@ -391,10 +393,7 @@ def test_sign_kernels_take_the_sign_of_every_entry_of_a_gradient(
     name, implementation, networks, x64
 ):
     f, params, x, _ = problem(networks, name, 7)
-    arrays, frozen = partition(params, None)
-    jacobian = jax.jacrev(lambda arrays: f(combine(arrays, frozen), x).reshape(7, -1))(arrays)
-    leaves = jax.tree.leaves(jacobian)
-    G = np.concatenate([np.asarray(g).reshape(*g.shape[:2], -1) for g in leaves], axis=2)
+    G = networks.dense_jacobian(f, params, x)
     options: dict[str, Any] = {"implementation": implementation}
     both = np.einsum("iap,jbp->ijab", np.sign(G), np.sign(G))
     assert_close(empirical_ntk(f, params, x, sign="both", **options), both)
@@ -409,21 +408,15 @@ def test_sign_kernels_take_the_sign_of_every_entry_of_a_gradient(
 @pytest.mark.parametrize("name", [pytest.param("conv_nhwc", marks=pytest.mark.slow), "attention"])
 def test_sign_kernels_of_unlike_samples_are_those_of_the_jacobians(name, networks, x64):
     f, params, x1, x2 = problem(networks, name, 5, 3)
-    arrays, frozen = partition(params, None)
-
-    def gradients(x):
-        out = jax.jacrev(lambda a: f(combine(a, frozen), x).reshape(x.shape[0], -1))(arrays)
-        flat = [np.asarray(g).reshape(*g.shape[:2], -1) for g in jax.tree.leaves(out)]
-        return np.concatenate(flat, axis=2)
-
-    G1, G2 = gradients(x1), np.sign(gradients(x2))
+    G1, second = networks.dense_jacobian(f, params, x1), networks.dense_jacobian(f, params, x2)
+    G2 = np.sign(second)
     signed: tuple[tuple[Any, np.ndarray], ...] = (("both", np.sign(G1)), ("second", G1))
     for sign, first in signed:
         reference = np.einsum("iap,jbp->ijab", first, G2)
         assert_close(empirical_ntk(f, params, x1, x2, sign=sign), reference)
         traced = empirical_ntk_traced(f, params, x1, x2, sign=sign, memory=1e4)
         assert_close(traced, np.einsum("ijaa->ij", reference))
-    summed = np.einsum("ip,jp->ij", G1.sum(axis=1), np.sign(gradients(x2).sum(axis=1)))
+    summed = np.einsum("ip,jp->ij", G1.sum(axis=1), np.sign(second.sum(axis=1)))
     one = empirical_ntk(f, params, x1, x2, sign="second", sum_of_outputs=True)
     assert_close(one[:, :, 0, 0], summed)
 

@@ -14,7 +14,7 @@ from unlazy.nets import combine, partition
 
 def jacobian(f, params, x):
     arrays, frozen = partition(params, None)
-    jac = jax.jacrev(lambda a: f(combine(a, frozen), x).reshape(x.shape[0], -1))(arrays)
+    jac = jax.jit(jax.jacrev(lambda a: f(combine(a, frozen), x).reshape(x.shape[0], -1)))(arrays)
     flat = [np.asarray(g).reshape(*g.shape[:2], -1) for g in jax.tree.leaves(jac)]
     return np.concatenate(flat, axis=2)
 

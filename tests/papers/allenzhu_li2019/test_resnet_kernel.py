@@ -32,7 +32,7 @@ def test_finite_networks_converge_to_it(getkey):
         keys = jr.split(key, 3)
         shapes = [(m, 5), (m, 3), (2, m)]
         params = [jr.normal(k, s) / math.sqrt(m) for k, s in zip(keys, shapes, strict=True)]
-        jac = jax.vmap(jax.jacrev(out), in_axes=(None, 0))(params, x)
+        jac = jax.jit(jax.vmap(jax.jacrev(out), in_axes=(None, 0)))(params, x)
         parts = [jnp.einsum("iapq,jbpq->ijab", g, g, precision="highest") for g in jac]
         return jnp.stack([sum(parts), parts[0] + parts[1]])
 

@@ -55,7 +55,7 @@ def test_zero_is_stationary_and_a_saddle(x64, small, getkey):
     *_, risk, W, _ = small(m=8)
     zero = jnp.zeros_like(W)
     assert float(jnp.max(jnp.abs(risk.gradient(zero)))) <= 1e-14
-    H = jax.hessian(lambda w: risk(w.reshape(W.shape)))(jnp.zeros(W.size))
+    H = jax.jit(jax.hessian(lambda w: risk(w.reshape(W.shape))))(jnp.zeros(W.size))
     values = np.linalg.eigvalsh(H)
     assert values[0] < 0 < values[-1]
     np.testing.assert_allclose(values, -values[::-1], atol=1e-15)

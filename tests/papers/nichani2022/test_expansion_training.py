@@ -62,7 +62,9 @@ def parts(W, own, x):
 
 def outside(own, x):
     """The projector off the leading left singular vectors of the dense features."""
-    phi = jax.jacobian(lambda W: parts(W, own, x)[0])(jnp.zeros_like(own.W)).reshape(len(x), -1)
+    phi = jax.jit(jax.jacobian(lambda W: parts(W, own, x)[0]))(jnp.zeros_like(own.W)).reshape(
+        len(x), -1
+    )
     U = jnp.linalg.svd(phi, full_matrices=False)[0][:, :RANK]
     return jnp.eye(len(x)) - U @ U.T
 

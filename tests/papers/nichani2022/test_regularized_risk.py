@@ -160,9 +160,9 @@ def test_squared_weighs_a_penalty_as_training_the_expansion_does(x64):
     y = x[:, 0] - x[:, 1] ** 2
     geometry = ul.escape.directions(net, params, x, rank=4)
     risk = RegularizedRisk.of(geometry, y, loss="squared", strengths=(0, 0, 5.0, 0))
-    W = jnp.zeros((8, 3))
+    W, gradient = jnp.zeros((8, 3)), jax.jit(lambda W: risk.gradient(W))
     for _ in range(3):
-        W = W - 0.1 * risk.gradient(W)
+        W = W - 0.1 * gradient(W)
     runs = ul.papers.nichani2022.fit_expansion(
         net,
         jax.tree.map(lambda leaf: leaf[None], params),
