@@ -1,7 +1,7 @@
 from unlazy.laziness.diagnosis import diagnose as diagnose
 from unlazy.laziness.model_report import Report as Report
-from unlazy.laziness.output_scale import output_scale_sweep as output_scale_sweep
-from unlazy.laziness.output_scale_result import OutputScaleSweep as OutputScaleSweep
+from unlazy.laziness.output_scale.result import OutputScaleSweep as OutputScaleSweep
+from unlazy.laziness.output_scale.sweep import output_scale_sweep as output_scale_sweep
 from unlazy.laziness.report import LabelReport as LabelReport
 from unlazy.laziness.report import measure as measure
 from unlazy.laziness.report import plot_report as plot_report
@@ -9,5 +9,5 @@ from unlazy.laziness.subjects.adapters import from_equinox as from_equinox
 from unlazy.laziness.subjects.adapters import from_linen as from_linen
 from unlazy.laziness.subjects.adapters import from_nnx as from_nnx
 from unlazy.laziness.subjects.pytorch.modules import snapshot as snapshot
-from unlazy.laziness.width import width_check as width_check
-from unlazy.laziness.width_result import WidthCheck as WidthCheck
+from unlazy.laziness.width.check import width_check as width_check
+from unlazy.laziness.width.result import WidthCheck as WidthCheck

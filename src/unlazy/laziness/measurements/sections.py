@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from unlazy.core.json_numbers import json_number
+from unlazy.laziness.tables import in_columns
 
 Cell = str | float | int | None
 
@@ -68,14 +69,5 @@ def in_words(cell: Cell) -> str:
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
     """A table as lines of text, names to the left and numbers to the right."""
     body = [[in_words(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *body, strict=True)]
-    is_text = [
-        all(isinstance(row[k], str) for row in rows) if rows else True for k in range(len(columns))
-    ]
-    return [
-        "  ".join(
-            cell.ljust(width) if left else cell.rjust(width)
-            for cell, width, left in zip(line, widths, is_text, strict=True)
-        ).rstrip()
-        for line in [list(columns), *body]
-    ]
+    left = [k for k in range(len(columns)) if all(isinstance(row[k], str) for row in rows)]
+    return in_columns([list(columns), *body], left=tuple(left))

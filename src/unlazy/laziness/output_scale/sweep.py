@@ -15,9 +15,9 @@ from unlazy.core.entries import entry
 from unlazy.core.trained import Trained, partition
 from unlazy.kernels.empirical.model import Model, check_outputs
 from unlazy.laziness.output_losses import MeanOf, OutputLoss, as_output_loss, check_scalar_loss
-from unlazy.laziness.output_scale_measures import Measured, Probe, accuracy
-from unlazy.laziness.output_scale_result import OutputScaleSweep, sweep_result
-from unlazy.laziness.output_scale_training import joined, natural_rates, train_lanes
+from unlazy.laziness.output_scale.measures import Measured, Probe, accuracy
+from unlazy.laziness.output_scale.result import OutputScaleSweep, sweep_result
+from unlazy.laziness.output_scale.training import joined, natural_rates, train_lanes
 from unlazy.laziness.traced_features import find_features
 from unlazy.linalg.iterative import Progress
 from unlazy.train import GridResult

@@ -18,7 +18,7 @@ from unlazy.core.trained import partition
 from unlazy.kernels.empirical.model import Model, check_outputs, check_rowwise
 from unlazy.laziness.output_losses import as_output_loss, check_scalar_loss
 from unlazy.laziness.traced_features import find_features
-from unlazy.laziness.width_runs import Recipe, Run, rounded_away
+from unlazy.laziness.width.runs import Recipe, Run, rounded_away
 
 
 class Made(NamedTuple):

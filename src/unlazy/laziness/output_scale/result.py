@@ -11,7 +11,7 @@ from jaxtyping import Float
 from unlazy.core.drawing import COLORS, LINES, style
 from unlazy.core.entries import entry
 from unlazy.core.json_numbers import json_number
-from unlazy.laziness.output_scale_measures import Measured
+from unlazy.laziness.output_scale.measures import Measured
 from unlazy.laziness.tables import in_columns
 from unlazy.train import GridResult
 

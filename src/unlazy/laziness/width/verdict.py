@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from unlazy.laziness.width_exponents import (
+from unlazy.laziness.width.exponents import (
     DIVERGED,
     FLAT,
     GROWS,
@@ -19,8 +19,8 @@ from unlazy.laziness.width_exponents import (
     in_words,
     rounded,
 )
-from unlazy.laziness.width_result import WidthCheck
-from unlazy.laziness.width_runs import Run
+from unlazy.laziness.width.result import WidthCheck
+from unlazy.laziness.width.runs import Run
 
 _FUNCTION_STANDS = "trains ever less"
 

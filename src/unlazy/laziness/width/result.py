@@ -11,7 +11,7 @@ from unlazy.core.drawing import LINES, hues, log_axes, style
 from unlazy.core.entries import entry
 from unlazy.core.json_numbers import json_number
 from unlazy.laziness.tables import in_columns
-from unlazy.laziness.width_exponents import rounded
+from unlazy.laziness.width.exponents import rounded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ import pytest
 from unlazy.data import sphere
 from unlazy.kernels import empirical_ntk_traced
 from unlazy.laziness import OutputScaleSweep, output_scale_sweep
-from unlazy.laziness.output_scale_measures import accuracy
-from unlazy.laziness.output_scale_training import natural_rates
+from unlazy.laziness.output_scale.measures import accuracy
+from unlazy.laziness.output_scale.training import natural_rates
 from unlazy.nets import TwoLayer
 from unlazy.taylor import displacement, terms
 

@@ -12,7 +12,7 @@ import numpy as np
 from unlazy.core.checks import calling
 from unlazy.laziness.output_losses import check_scalar_loss
 from unlazy.laziness.traced_features import OUTPUT
-from unlazy.laziness.width_runs import Recipe, Run, loaded_torch, rounded_away
+from unlazy.laziness.width.runs import Recipe, Run, loaded_torch, rounded_away
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 
 _KNOWN = ("half-squared", "squared", "logistic")

@@ -13,7 +13,7 @@ import pytest
 from unlazy.data import sphere
 from unlazy.laziness import WidthCheck, width_check
 from unlazy.laziness.traced_features import find_features
-from unlazy.laziness.width_exponents import Exponent, exponent, in_words
+from unlazy.laziness.width.exponents import Exponent, exponent, in_words
 from unlazy.nets import TwoLayer
 
 X = sphere(12, 4, key=jr.key(0))

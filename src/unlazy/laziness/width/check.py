@@ -14,11 +14,11 @@ from unlazy.core.checks import calling, check_count, check_key, check_real, shor
 from unlazy.core.entries import entry
 from unlazy.core.trained import Trained
 from unlazy.laziness.output_losses import OutputLoss
-from unlazy.laziness.width_jax import JaxFamily, Made
-from unlazy.laziness.width_result import WidthCheck
-from unlazy.laziness.width_runs import Rate, Recipe, Run, is_torch_module, loaded_torch
-from unlazy.laziness.width_torch import TorchFamily, seeded
-from unlazy.laziness.width_verdict import width_result
+from unlazy.laziness.width.jax_runs import JaxFamily, Made
+from unlazy.laziness.width.result import WidthCheck
+from unlazy.laziness.width.runs import Rate, Recipe, Run, is_torch_module, loaded_torch
+from unlazy.laziness.width.torch_runs import TorchFamily, seeded
+from unlazy.laziness.width.verdict import width_result
 from unlazy.linalg.iterative import Progress
 
 
