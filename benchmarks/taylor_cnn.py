@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.peers.jax_operations import JaxOps
 from benchmarks.peers.real_networks import cases
 from benchmarks.timing import interleaved
 from unlazy.taylor import terms
@@ -17,30 +18,12 @@ ORDERS = (1, 2, 4)
 SLACK = 1.3
 
 
-class Ops:
-    relu = staticmethod(jax.nn.relu)
-
-    @staticmethod
-    def dense(x, W, b):
-        return x @ W.T + b
-
-    @staticmethod
-    def conv(x, W, stride):
-        pad = W.shape[2] // 2
-        return jax.lax.conv_general_dilated(x, W, (stride, stride), [(pad, pad)] * 2)
-
-    @staticmethod
-    def halve(x):
-        n, c, h, w = x.shape
-        return x.reshape(n, c, h // 2, 2, w // 2, 2).mean((3, 5))
-
-
 def main(n: int | None = None) -> bool:
     n = n or (16 if jax.default_backend() == "cpu" else 500)
     case = cases(n)["cnn"]
 
     def f(params, x):
-        return case.network(Ops, params, x)
+        return case.network(JaxOps, params, x)
 
     params, x = jax.tree.map(jnp.asarray, case.params), jnp.asarray(case.x)
     rng = np.random.default_rng(1)
