@@ -6,7 +6,8 @@ import zlib
 
 import pytest
 
-from unlazy.experiments import disk, programs
+from unlazy.core import disk
+from unlazy.experiments import programs
 from unlazy.experiments.programs import Programs, kept_programs
 
 A, B = "jit_f-00-cache", "jit_g-11-cache"

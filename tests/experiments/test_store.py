@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unlazy.core import disk
 from unlazy.core.errors import StoreError
-from unlazy.experiments import Cell, CellResult, DamagedCellError, Store, disk
+from unlazy.experiments import Cell, CellResult, DamagedCellError, Store
 from unlazy.experiments.store import ARRAYS, CELL, META, TABLE
 
 

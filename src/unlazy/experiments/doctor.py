@@ -4,8 +4,9 @@
 from pathlib import Path
 from typing import Any
 
+from unlazy.core import disk
 from unlazy.core.errors import StoreError
-from unlazy.experiments import disk, environment
+from unlazy.experiments import environment
 
 DATA_SETS = ("mnist", "fashion-mnist", "cifar10", "digits")
 # Sums of 256 products leave about sqrt(256) roundings of 1e-16; float32 would leave 1e-7.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.core.disk import replace_file
 from unlazy.core.drawing import style
 from unlazy.core.entries import entry
-from unlazy.experiments.disk import replace_file
 
 if TYPE_CHECKING:
     import matplotlib.figure

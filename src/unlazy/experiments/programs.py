@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+from unlazy.core import disk
 from unlazy.core.entries import entry
 from unlazy.core.errors import StoreError
 from unlazy.core.machine import cache_folder
-from unlazy.experiments import disk
 
 _ENDING = "-cache"  # of the files that JAX makes
 _DIGEST = 32  # bytes of a checksum

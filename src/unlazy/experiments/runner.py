@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from unlazy.core import disk
 from unlazy.core.drawing import style
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyError
-from unlazy.experiments import disk, environment
+from unlazy.experiments import environment
 from unlazy.experiments.canonical import readable_json
 from unlazy.experiments.cell import Cell, CellResult, Results
 from unlazy.experiments.claims import Claim

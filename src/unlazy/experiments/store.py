@@ -12,9 +12,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from unlazy.core import disk
 from unlazy.core.entries import entry
 from unlazy.core.errors import StoreError
-from unlazy.experiments import disk
 from unlazy.experiments.canonical import compact_json, readable_json
 from unlazy.experiments.cell import Cell, CellResult
 from unlazy.experiments.tables import read_arrays, read_table, table_bytes, write_arrays
