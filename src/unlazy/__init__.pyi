@@ -20,5 +20,6 @@ from unlazy.activations import Activation as Activation
 from unlazy.activations import activation as activation
 from unlazy.activations import polynomial as polynomial
 from unlazy.laziness.diagnosis import diagnose as diagnose
+from unlazy.laziness.probe import Probe as Probe
 
 __version__: str

@@ -2,6 +2,7 @@ from unlazy.laziness.diagnosis import diagnose as diagnose
 from unlazy.laziness.model_report import Report as Report
 from unlazy.laziness.output_scale.result import OutputScaleSweep as OutputScaleSweep
 from unlazy.laziness.output_scale.sweep import output_scale_sweep as output_scale_sweep
+from unlazy.laziness.probe import Probe as Probe
 from unlazy.laziness.report import LabelReport as LabelReport
 from unlazy.laziness.report import measure as measure
 from unlazy.laziness.report import plot_report as plot_report

@@ -82,10 +82,11 @@ def sampled(
     rng = np.random.default_rng(seed)
     order_of_rows = np.arange(n) if n == rows else rng.permutation(n)
     chosen, more = np.sort(order_of_rows[:rows]), np.sort(order_of_rows[rows:passes])
-    return Sample(chosen, np.concatenate([chosen, more]), _directions(c, k, rng), n)
+    return Sample(chosen, np.concatenate([chosen, more]), random_directions(c, k, rng), n)
 
 
-def _directions(c: int, k: int, rng: np.random.Generator) -> Float[np.ndarray, "c k"]:
+def random_directions(c: int, k: int, rng: np.random.Generator) -> Float[np.ndarray, "c k"]:
+    """Orthogonal directions of c outputs, whose kernel has that of all outputs as its mean."""
     if k == c:
         return np.eye(c)
     Q, _ = np.linalg.qr(rng.standard_normal((c, k)))

@@ -76,10 +76,10 @@ def empirical_ntk_by_layer(
         check = check_rowwise(task.model, task.trained, rows)
         n = rows.shape[0]
         size = max(1, need.block(problem.memory(need.whole(n))))
-        leaves = _leaf_kernels(task, rows, size, problem.progress)
+        leaves = leaf_kernels(task, rows, size, problem.progress)
         check()
         recipe = recipe_of(task, rows)
-    return _by_name(leaves, layer_names(task, recipe))
+    return by_name(leaves, layer_names(task, recipe))
 
 
 def layer_names(task: Task, recipe: Recipe) -> list[str]:
@@ -106,14 +106,15 @@ def layer_of(path: str) -> str:
     return "/".join(parts[:-1]) or parts[-1]
 
 
-def _by_name(leaves: list[np.ndarray], names: list[str]) -> dict[str, np.ndarray]:
+def by_name(leaves: list[np.ndarray], names: list[str]) -> dict[str, np.ndarray]:
+    """The kernels of the leaves, summed over those of one layer."""
     kernels: dict[str, np.ndarray] = {}
     for name, K in zip(names, leaves, strict=True):
         kernels[name] = kernels[name] + K if name in kernels else K
     return kernels
 
 
-def _leaf_kernels(
+def leaf_kernels(
     task: Task, x: Array, size: int, progress: Progress | None
 ) -> list[Float[np.ndarray, "n n"]]:
     """The kernel of each leaf, with features of at most `size` rows at a time."""

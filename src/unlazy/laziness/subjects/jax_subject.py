@@ -81,6 +81,17 @@ class JaxSubject:
     def _problem(self, params: PyTree, x: Any) -> Problem:
         return check_problem(self.f, params, {"x": x}, Options(self.trained), traced=True)
 
+    @property
+    def switches(self) -> list[str]:
+        """The names of the ReLUs, in the order of use."""
+        return self._layout.switches
+
+    def samples(self, params: PyTree, x: Any) -> Array:
+        """The samples as the network takes them, in the precision of its parameters."""
+        problem = self._problem(params, x)
+        with problem.precision():
+            return problem.samples("x")
+
     def outputs(self, params: PyTree, x: Any) -> Float[np.ndarray, "n c"]:
         """The outputs at all rows."""
         return _by_rows(self._problem(params, x), _outputs)
@@ -159,7 +170,7 @@ class JaxSubject:
     def active_units(self, params: PyTree, x: Any) -> dict[str, Bool[np.ndarray, "n units"]]:
         """Which units of every ReLU are active at each row."""
         problem = self._problem(params, x)
-        return dict(zip(self._layout.switches, _by_rows(problem, _active), strict=True))
+        return dict(zip(self._layout.switches, _by_rows(problem, active), strict=True))
 
     def last_features(self, params: PyTree, x: Any) -> Float[np.ndarray, "n k"]:
         """What the last layer is multiplied with."""
@@ -214,7 +225,8 @@ def _outputs(task: Task, x: Array) -> Float[Array, "n c"]:
 
 
 @jit_network
-def _active(task: Task, x: Array) -> list[Bool[Array, "n units"]]:
+def active(task: Task, x: Array) -> list[Bool[Array, "n units"]]:
+    """Per ReLU, which units are active at each row."""
     program, leaves = find(task, x).program, jax.tree.leaves(task.trained)
     switches = find_switches(program)
 

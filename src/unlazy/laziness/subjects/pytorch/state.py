@@ -76,7 +76,7 @@ def _listed(names: Any, most: int = 8) -> str:
 
 def read_state(module: nn.Module, params: Any, moving: list[str], name: str = "params") -> State:
     """The tensors that `params` gives for the module; buffers that it lacks are the module's."""
-    given = _as_mapping(params, name)
+    given = as_mapping(params, name)
     parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
     known = {*dict(module.named_parameters(remove_duplicate=False)), *module.state_dict(), *buffers}
     unknown = [key for key in given if key not in known]
@@ -100,7 +100,8 @@ def read_state(module: nn.Module, params: Any, moving: list[str], name: str = "p
     return State({key: values[key] for key in moving}, fixed)
 
 
-def _as_mapping(params: Any, name: str) -> dict[str, Any]:
+def as_mapping(params: Any, name: str) -> dict[str, Any]:
+    """The tensors by their names in the module itself, of a state or of a module."""
     if is_torch_module(params):
         params = uncompiled(params)
         return {**dict(params.named_parameters()), **dict(params.named_buffers())}
