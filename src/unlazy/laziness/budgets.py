@@ -49,7 +49,7 @@ class Budget(NamedTuple):
     memory: float
 
     @classmethod
-    def of(cls, seconds: float, memory: int | float | None) -> "Budget":
+    def of(cls, seconds: int | float, memory: int | float | None) -> "Budget":
         """The budget, with memory by default from what there is."""
         if memory is None:
             there = default_memory()
