@@ -91,9 +91,9 @@ class Probe:
     Example:
         >>> import jax.numpy as jnp
         >>> x = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
-        >>> probe = Probe(lambda w, x: x @ w, jnp.ones(3), x)
-        >>> print(probe(1, jnp.array([1.0, 2.0, 1.0])))
-        step 1: moved 0.58, kernel 0 (turned 0), velocity 0, linear model misses 0
+        >>> probe = Probe(lambda w, x: (x @ w) ** 2, jnp.ones(3), x)
+        >>> print(probe(1, 1.5 * jnp.ones(3)))
+        step 1: moved 0.5, kernel 1.3 (turned 0), velocity 0, linear model misses 0.2
     """
 
     @entry

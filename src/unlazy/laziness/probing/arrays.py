@@ -90,7 +90,7 @@ def _on_host(leaf: Any) -> np.ndarray:
             value = value.view(torch.int16)
         return value.numpy().copy()
     array = np.array(leaf)
-    return array if array.dtype.isbuiltin else array.view(f"u{array.dtype.itemsize}")
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
 
 
 def _like(leaf: Any, array: np.ndarray) -> Any:
@@ -101,7 +101,7 @@ def _like(leaf: Any, array: np.ndarray) -> Any:
         value = value.view(torch.bfloat16) if leaf.dtype == torch.bfloat16 else value
         return value.to(leaf.device)
     dtype = np.dtype(leaf.dtype)
-    array = array if dtype.isbuiltin else array.view(dtype)
+    array = array if dtype.isbuiltin == 1 else array.view(dtype)
     return jax.device_put(array, leaf.sharding) if isinstance(leaf, jax.Array) else array
 
 

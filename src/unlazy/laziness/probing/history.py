@@ -10,9 +10,8 @@ import numpy as np
 from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
 from unlazy.laziness.measurements.sections import Cell, table_lines
-from unlazy.laziness.probing.records import ProbeRecord
+from unlazy.laziness.probing.records import ProbeRecord, clean
 
-_ROUNDING = 1e-12
 _SHOWN = {
     "step": "step",
     "loss": "loss",
@@ -74,15 +73,10 @@ class ProbeHistory(eqx.Module):
         rows: list[list[Cell]] = []
         for record in self.records:
             row = record.as_row()
-            rows.append([f"{row['step']:g}", *(_cell(row[name]) for name in columns[1:])])
+            rows.append([f"{row['step']:g}", *(clean(row[name]) for name in columns[1:])])
         lines = table_lines([_SHOWN[name] for name in columns], rows)
         notes = [f"step {r.step:g}: {r.note}" for r in self.records if r.note]
         return "\n".join([*lines, *notes])
 
     def _says_something(self, column: str) -> bool:
         return bool(np.any(np.isfinite(self[column].astype(float))))
-
-
-def _cell(value: Any) -> Cell:
-    """A number of the table; what rounding leaves of a distance that is zero is zero."""
-    return 0.0 if abs(value) < _ROUNDING else value

@@ -47,8 +47,8 @@ class ProbeRecord(eqx.Module):
         parts = [
             *(text for text in scores if "nan" not in text),
             f"moved {self.movement:.2g}",
-            f"kernel {self.kernel.relative:.2g} (turned {self.kernel.centred:.2g})",
-            f"velocity {self.velocity:.2g}",
+            f"kernel {self.kernel.relative:.2g} (turned {clean(self.kernel.centred):.2g})",
+            f"velocity {clean(self.velocity):.2g}",
             *([] if math.isnan(self.alignment) else [f"alignment {self.alignment:.2g}"]),
             *([] if math.isnan(self.flips) else [f"flipped {self.flips:.1%}"]),
             f"linear model misses {self.errors[0]:.2g}",
@@ -97,6 +97,12 @@ class ProbeRecord(eqx.Module):
         return cls(**fields)
 
 
+def clean(value: Any) -> Any:
+    """A number as people read it: what rounding leaves of a distance that is zero is zero."""
+    return 0.0 if isinstance(value, float) and abs(value) < _ROUNDING else value
+
+
+_ROUNDING = 1e-12
 _PARTS = tuple(field.name for field in dataclasses.fields(Distance))
 
 
