@@ -13,7 +13,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-SLOW = ("good-directions.md", "beating-kernels.md", "beyond-two-layers.md")  # they train networks
+SLOW = (  # they train networks
+    *("good-directions.md", "beating-kernels.md", "beyond-two-layers.md", "monitoring.md"),
+)
 EXAMPLES = [
     pytest.param(page, id=page.name, marks=pytest.mark.slow if page.name in SLOW else ())
     for page in PAGES
