@@ -48,7 +48,7 @@ class Probe:
     the share of ReLUs that switched, and loss and accuracy of the model and of its linear model.
     Every number is what `diagnose` says of the same rows and directions.
 
-    A call takes about as long as a dozen training steps on as many rows. What `f` reads from its
+    A call takes about as long as five training steps on as many rows. What `f` reads from its
     surroundings is read when the probe is made, and compiled once. The probe keeps copies of the
     parameters at the start and at the last call, so that a loop may donate their memory.
 

@@ -43,17 +43,18 @@ class ProbeRecord(eqx.Module):
 
     def __str__(self) -> str:
         """In one line."""
-        scores = [f"loss {self.loss:.3g}", f"accuracy {self.accuracy:.1%}"]
         parts = [
-            *(text for text in scores if "nan" not in text),
+            f"loss {self.loss:.3g}",
+            f"accuracy {self.accuracy:.1%}",
             f"moved {self.movement:.2g}",
             f"kernel {self.kernel.relative:.2g} (turned {clean(self.kernel.centred):.2g})",
             f"velocity {clean(self.velocity):.2g}",
-            *([] if math.isnan(self.alignment) else [f"alignment {self.alignment:.2g}"]),
-            *([] if math.isnan(self.flips) else [f"flipped {self.flips:.1%}"]),
+            f"alignment {self.alignment:.2g}",
+            f"flipped {self.flips:.1%}",
             f"linear model misses {self.errors[0]:.2g}",
         ]
-        return f"step {self.step:g}: {self.note or ', '.join(parts)}"
+        measured = ", ".join(part for part in parts if "nan" not in part)
+        return f"step {self.step:g}: {self.note or measured}"
 
     def as_row(self) -> dict[str, int | float | str]:
         """All numbers by their names; those of layers are named such as "movement/Dense_0"."""

@@ -41,6 +41,7 @@ class Watched:
 
     def __init__(self, f: Any, start: Any, x: Any, y: Any, look: Look, stored: Stored | None):
         """Check everything, and look at the start, which is the stored one if there is one."""
+        x = x if hasattr(x, "shape") else np.asarray(x)  # a list
         self.x, self.y, self.look = x, y, look
         self._module = f if is_torch_module(f) else None
         self.f = f if self._module is None else _evaluated(f)
