@@ -77,7 +77,7 @@ def _section(section: Section) -> str:
     body = "".join(f"<tr>{_cells('td', map(in_words, row), is_text)}</tr>" for row in section.rows)
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in section.notes)
     return f"""<section><h2>{html.escape(section.title)}</h2>
-<p>{html.escape(section.question.capitalize())}</p>
+<p>{html.escape(section.question[0].upper() + section.question[1:])}</p>
 <p class="soft">{html.escape(section.formula)}<br>
 On {html.escape(section.sample)}, in {section.seconds:.1f} s.</p>
 <div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}

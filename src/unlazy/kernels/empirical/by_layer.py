@@ -124,7 +124,7 @@ def leaf_kernels(
     for done, (i, j, tiles) in enumerate(_tiles(task, x, begins, size), start=1):
         if not found:
             found = [np.zeros((n, n), tile.dtype) for tile in tiles]
-        for K, tile in zip(found, map(np.asarray, tiles), strict=True):
+        for K, tile in zip(found, jax.device_get(tiles), strict=True):
             K[i : i + size, j : j + size] = (tile + tile.T) / 2 if i == j else tile
             K[j : j + size, i : i + size] = K[i : i + size, j : j + size].T
         if progress is not None:

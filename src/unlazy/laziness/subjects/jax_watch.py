@@ -95,7 +95,7 @@ class JaxWatch:
                 self._task(params, self._f), self._here, self._x, self._active, self._order
             )
             leaves = leaf_kernels(kernel, self._x, self._block, None)
-            outputs, terms, flips = map(np.asarray, look)
+            outputs, terms, flips = jax.device_get(look)
         units = {name: on.size for name, on in zip(self._names, self._active, strict=True)}
         return Sight(
             kernels=by_name(leaves, self._layers),
