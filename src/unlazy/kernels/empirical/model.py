@@ -250,7 +250,7 @@ def check_rowwise(
     count = x1.shape[0] + (0 if x2 is None else 1)
     if count < 2 or not all(is_known(leaf) for leaf in jax.tree.leaves((x1, x2, trained))):
         return lambda: None
-    # Whoever calls: TF32 on a GPU is another for one row than for several, by more than a hint.
+    # On a GPU, TF32 rounds a row by itself otherwise than the same row among others.
     with jax.default_matmul_precision("highest"):
         found = _rowwise_gap(model, trained, x1, x2)
     return lambda: _raise_unless_rowwise(*np.asarray(found).tolist())
