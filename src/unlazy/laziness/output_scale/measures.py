@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PyTree
 from unlazy.core.trained import Trained, partition
 from unlazy.core.trees import global_norm
 from unlazy.kernels import empirical_ntk_traced
+from unlazy.laziness.measurements.kernel_drift import distance
 from unlazy.linalg import eigh
 from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.taylor import displacement, terms
@@ -31,7 +32,7 @@ class Measured(NamedTuple):
     linearisation_error: float = math.nan
 
 
-class Probe:
+class Comparison:
     """A network at its start, with which its trained states are compared."""
 
     def __init__(
@@ -46,7 +47,12 @@ class Probe:
         self.of_kernel, self.of_outputs = of_kernel, of_outputs
         self.K0 = self._kernel(params)
         self.norm = float(global_norm(partition(params, trained)[0]))
-        self.apply = jax.jit(f)
+        self._compiled = jax.jit(f)
+
+    def apply(self, params: PyTree, x: Array) -> Float[Array, "n ..."]:
+        """The outputs, in full precision: a lazy model changes them by less than TF32 rounds."""
+        with jax.default_matmul_precision("highest"):
+            return self._compiled(params, x)
 
     def curvature(self, loss: Any) -> float:
         r"""The largest curvature of the loss at the start, where $\gamma = 1$.
@@ -67,8 +73,8 @@ class Probe:
 
     def kernel_distances(self, end: PyTree) -> tuple[float, float]:
         """One less the cosine of the kernels at start and end, plain and centred."""
-        K = self._kernel(end)
-        return _distance(self.K0, K), _distance(_centred(self.K0), _centred(K))
+        found = distance(self.K0, self._kernel(end))
+        return found.turned, found.centred
 
     def linearisation_error(self, end: PyTree) -> float:
         r"""$\|f_T - f_0 - J\delta\| / \|f_T - f_0\|$ over all outputs."""
@@ -108,13 +114,3 @@ def accuracy(outputs: Array | np.ndarray, y: Array | np.ndarray) -> float:
     is_largest = labels == labels.max()
     is_class = len(np.unique(labels)) == 2 and (is_largest.sum(axis=1) == 1).all()
     return float(np.mean(z.argmax(axis=1) == labels.argmax(axis=1))) if is_class else math.nan
-
-
-def _distance(K: Float[np.ndarray, "n n"], L: Float[np.ndarray, "n n"]) -> float:
-    size = float(np.linalg.norm(K) * np.linalg.norm(L))
-    return 1 - float(np.sum(K * L)) / size if size else math.nan
-
-
-def _centred(K: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    rows = K - K.mean(axis=0)
-    return rows - rows.mean(axis=1, keepdims=True)

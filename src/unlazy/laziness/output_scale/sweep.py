@@ -15,7 +15,7 @@ from unlazy.core.entries import entry
 from unlazy.core.trained import Trained, partition
 from unlazy.kernels.empirical.model import Model, check_outputs
 from unlazy.laziness.output_losses import MeanOf, OutputLoss, as_output_loss, check_scalar_loss
-from unlazy.laziness.output_scale.measures import Measured, Probe, accuracy
+from unlazy.laziness.output_scale.measures import Comparison, Measured, accuracy
 from unlazy.laziness.output_scale.result import OutputScaleSweep, sweep_result
 from unlazy.laziness.output_scale.training import joined, natural_rates, train_lanes
 from unlazy.laziness.traced_features import find_features
@@ -114,7 +114,7 @@ def output_scale_sweep(
         sets["test"] = _checked(test, "test")
     x, of_outputs = sets["train"][0], as_output_loss(loss, sets["train"][1])
     _check_fit(f, params, sets, of_outputs)
-    probe = Probe(f, params, x[:rows], sets.get("test", sets["train"])[0][:rows], trained)
+    probe = Comparison(f, params, x[:rows], sets.get("test", sets["train"])[0][:rows], trained)
     if learning_rates is None:
         learning_rates = np.array(_MULTIPLES) / probe.curvature(loss)
     natural = natural_rates(scales, max(1, len(find_features(f, params, x).places)))
@@ -159,7 +159,7 @@ def _measured(
     place: int,
     gamma: float,
     natural: float,
-    probe: Probe,
+    probe: Comparison,
     sets: dict[str, tuple[Array, Array]],
 ) -> Measured:
     if not np.isfinite(grid.final("train")[..., place]).any():

@@ -24,13 +24,25 @@ _PREFIX = "params/"  # NumPy takes some bare names for arguments of its own
 
 def copied(params: PyTree) -> PyTree:
     """A copy that stays as it is: optimisers donate the memory of old parameters to new ones."""
-    return jax.tree.map(_copy, params)
+    leaves, structure = jax.tree.flatten(params)
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    with float64_if(is_wide(params)):
+        copies = _copies([leaves[k] for k in places])
+    for k, copy in zip(places, copies, strict=True):
+        leaves[k] = copy
+    return structure.unflatten([_copy(leaf) for leaf in leaves])
+
+
+@jax.jit
+def _copies(arrays: list[jax.Array]) -> list[jax.Array]:
+    # One program for all: a program per array is a seventh of a look on a GPU.
+    return [jnp.copy(array) for array in arrays]
 
 
 def _copy(leaf: Any) -> Any:
     if _is_tensor(leaf):
         return leaf.detach().clone()
-    return leaf.copy() if _is_array(leaf) else leaf
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 def arrays_of(params: PyTree) -> dict[str, np.ndarray]:
