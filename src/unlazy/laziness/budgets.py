@@ -31,14 +31,15 @@ class Sample(NamedTuple):
         """The data of the kernels."""
         c, k = self.directions.shape
         outputs = "" if k == c else f", {counted(k, 'random direction')} of the {c} outputs"
-        return f"{_some(len(self.rows), self.n)}{outputs}"
+        return f"{some_of(len(self.rows), self.n)}{outputs}"
 
     def passes_in_words(self) -> str:
         """The data of all else."""
-        return _some(len(self.passes), self.n)
+        return some_of(len(self.passes), self.n)
 
 
-def _some(count: int, n: int) -> str:
+def some_of(count: int, n: int) -> str:
+    """How many of n rows, in words."""
     return f"all {counted(n, 'row')}" if count == n else f"{count:,} of {counted(n, 'row')}"
 
 

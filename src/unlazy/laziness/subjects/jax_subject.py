@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any function `f(params, x)` of JAX as the subject of a laziness report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -28,6 +28,7 @@ from unlazy.kernels.empirical.model import (
 )
 from unlazy.laziness.subjects.switches import active_units, find_switches
 from unlazy.taylor import displacement, terms
+from unlazy.taylor.movement import float64_if, is_wide
 
 _ROWS = 256  # samples that go through the network at a time
 
@@ -110,9 +111,27 @@ class JaxSubject:
 
     def weights(self, params: PyTree) -> dict[str, np.ndarray]:
         """The trained parameters by their paths."""
-        chosen, _ = partition(params, self.trained)
-        leaves = map(np.asarray, jax.tree.leaves(chosen))
-        return dict(zip(leaf_paths(chosen), leaves, strict=True))
+        with float64_if(is_wide(params)):
+            chosen, _ = partition(params, self.trained)
+            leaves = map(np.asarray, jax.tree.leaves(chosen))
+            return dict(zip(leaf_paths(chosen), leaves, strict=True))
+
+    def moved(self, start: PyTree, end: PyTree) -> PyTree:
+        """The end, with all that is not trained as it is at the start; statistics are the end's."""
+        return self._where_moving(start, end, lambda _, to: to, lambda one: one)
+
+    def _where_moving(
+        self, start: PyTree, end: PyTree, moving: Callable[..., Any], else_: Callable[..., Any]
+    ) -> PyTree:
+        """A function of both where parameters are trained or statistics, else one of the start."""
+        chosen, _ = partition(start, self.trained)
+
+        def of(role: Role, one: Any, other: Any, kept: Any) -> Any:
+            moves = role is Role.STATISTIC or kept is not None
+            return moving(one, other) if moves else else_(one)
+
+        is_none = lambda leaf: leaf is None  # noqa: E731
+        return jax.tree.map(of, roles(start), start, end, chosen, is_leaf=is_none)
 
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:
         """A weight as a matrix with one row per neuron."""
@@ -146,26 +165,21 @@ class JaxSubject:
         self, start: PyTree, end: PyTree, x: Any, order: int
     ) -> Float[np.ndarray, "{order}+1 n c"]:
         """The Taylor terms of the outputs; running statistics go along with the parameters."""
-        delta = self._movement(start, end)
-        samples = self._problem(start, x).samples("x")
+        problem = self._problem(start, x)
 
         def of(rows: Array) -> np.ndarray:
             return np.asarray(terms(self.f, start, delta, rows, order, at_kinks="jax"))
 
-        found = _joined([of(samples[i:j]) for i, j in _blocks(len(samples))], len(samples), axis=1)
-        return found.reshape(order + 1, len(samples), -1)
+        with problem.precision():
+            delta, samples = self._movement(start, end), problem.samples("x")
+            parts = [of(samples[i:j]) for i, j in _blocks(len(samples))]
+        return _joined(parts, len(samples), axis=1).reshape(order + 1, len(samples), -1)
 
     def _movement(self, start: PyTree, end: PyTree) -> PyTree:
         """The movement of the trained parameters and of the statistics; None elsewhere."""
         displacement(start, end)  # its checks name the leaf that does not fit
-        chosen, _ = partition(start, self.trained)
-
-        def move(role: Role, one: Any, other: Any, kept: Any) -> Any:
-            moves = role is Role.STATISTIC or kept is not None
-            return jnp.asarray(other) - jnp.asarray(one) if moves else None
-
-        is_none = lambda leaf: leaf is None  # noqa: E731
-        return jax.tree.map(move, roles(start), start, end, chosen, is_leaf=is_none)
+        by = lambda one, other: jnp.asarray(other) - jnp.asarray(one)  # noqa: E731
+        return self._where_moving(start, end, by, lambda _: None)
 
     def active_units(self, params: PyTree, x: Any) -> dict[str, Bool[np.ndarray, "n units"]]:
         """Which units of every ReLU are active at each row."""
