@@ -59,19 +59,39 @@ class Budget(NamedTuple):
 
 
 def sampled(
-    subject: Subject, params: Any, x: Any, budget: Budget, *, kernels: int, order: int, seed: int
+    subject: Subject,
+    params: Any,
+    x: Any,
+    budget: Budget,
+    *,
+    kernels: int,
+    tests: int,
+    order: int,
+    seed: int,
 ) -> Sample:
     """Choose rows and outputs so that the report stays within its budget.
 
     Two thirds of the time are for the kernels, the rest for passes through the model. First fewer
     outputs are taken, then fewer rows. Directions of outputs are random and orthogonal, of such
     length that the kernel summed over them has the right mean.
+
+    Args:
+        subject: the model.
+        params: at the start.
+        x: the samples to choose from.
+        budget: the most that the report may take.
+        kernels: how many are computed.
+        tests: test samples, of which as many as the chosen rows join them in the kernels.
+        order: of the last Taylor term.
+        seed: of the choice.
     """
     n, c = len(x), subject.outputs(params, x[:2]).shape[1]
     each = subject.operations(params, x)
     size = sum(value.size for value in subject.weights(params).values())
     rows, k, most = min(n, MOST_ROWS), c, budget.seconds * _speed()
-    while _kernel_operations(each, rows, k, size, budget) * kernels > most * 2 / 3:
+    while (
+        _kernel_operations(each, rows + min(rows, tests), k, size, budget) * kernels > most * 2 / 3
+    ):
         if k > 1:
             k = k // 2
         elif rows > LEAST_ROWS:

@@ -12,6 +12,7 @@ from unlazy.laziness.budgets import Budget, sampled
 from unlazy.laziness.examination import Examination, Optimizer, Report, Training
 from unlazy.laziness.measurements.targets import LossName, as_targets
 from unlazy.laziness.subjects.choice import as_samples, check_points, subject_of
+from unlazy.laziness.verdicts import Remarks, is_fresh
 from unlazy.linalg.iterative import Progress
 
 
@@ -58,7 +59,9 @@ def diagnose(
     Kernels are measured on a sub-sample, with as many outputs as time and memory allow; the report
     states both for each measurement, with its formula and what it took. `verdicts.py` has the
     thresholds. Running statistics of batch normalisation are taken as they are at each of the two
-    points: outputs are those of the model as it is used.
+    points: outputs are those of the model as it is used. A start whose statistics no data has set
+    is another function than the one that was trained; the verdict says so. Run the model on data in
+    training mode, without training it, before the start is copied.
 
     Source: arXiv:1812.07956 for laziness, arXiv:2010.15110 for the distance of kernels,
     arXiv:2410.04264 for the last features; BL-8, arXiv:1910.01619, for the terms.
@@ -116,13 +119,23 @@ def diagnose(
     subject = subject_of(f, params_start, x, trained=trained, memory=budget.memory)
     check_points(subject, params_start, params_end)
     kernels = (2 + len(snapshots)) * (2 if optimizer == "adam" else 1)
-    sample = sampled(subject, params_start, x, budget, kernels=kernels, order=order, seed=seed)
+    sample = sampled(
+        subject,
+        params_start,
+        x,
+        budget,
+        kernels=kernels,
+        tests=0 if test is None else len(test[0]),
+        order=order,
+        seed=seed,
+    )
     c = sample.directions.shape[0]
     targets = None if y is None else as_targets(y, len(x), c, loss=loss)
     end = subject.moved(params_start, params_end)
     found, given = (subject.outputs(params, x[:2]) for params in (end, params_end))
     others = not np.array_equal(found, given)
-    examination = Examination(subject, params_start, end, x, targets, sample, order, others)
+    remarks = Remarks(others, is_fresh(*map(subject.statistics, (params_start, end))))
+    examination = Examination(subject, params_start, end, x, targets, sample, order, remarks)
     training = Training(optimizer, learning_rate, _as_history(history), tuple(snapshots))
     return examination.report(test, training, progress)
 

@@ -33,7 +33,7 @@ from unlazy.laziness.measurements.twins import (
 )
 from unlazy.laziness.model_report import Cost, Report
 from unlazy.laziness.subjects.subject import Subject, joined
-from unlazy.laziness.verdicts import verdict
+from unlazy.laziness.verdicts import Remarks, verdict
 from unlazy.linalg.iterative import Progress
 
 Optimizer = Literal["sgd", "adam"]
@@ -73,7 +73,7 @@ class Examination(NamedTuple):
     targets: Targets | None
     sample: Sample
     order: int
-    others_moved: bool  # whether parameters that do not count moved too
+    remarks: Remarks
 
     def report(
         self, test: tuple[Any, Any] | None, training: Training, progress: Progress | None
@@ -102,7 +102,7 @@ class Examination(NamedTuple):
                 switched,
                 twins,
                 training.optimizer,
-                others_moved=self.others_moved,
+                self.remarks,
             ),
             movement=moved,
             taylor=shares,

@@ -19,8 +19,10 @@ Movement, kernel and ReLUs are reasons: each may be large while the function har
 """
 
 import math
+from typing import NamedTuple
 
 import equinox as eqx
+import numpy as np
 
 from unlazy.laziness.measurements.flips import Flips
 from unlazy.laziness.measurements.kernel_drift import KernelDrift
@@ -43,6 +45,35 @@ class Verdict(eqx.Module):
     good: str  # how good, in a sentence; empty without labels
 
 
+class Remarks(NamedTuple):
+    """What a reader of the verdict must know of the two points."""
+
+    others_moved: bool  # whether parameters that do not count moved too
+    fresh: bool  # whether batch normalisation at the start has seen no data
+
+    def in_words(self) -> str:
+        """The sentences to add to the verdict."""
+        text = ""
+        if self.others_moved:
+            text += (
+                " Parameters that `trained` leaves out moved too: all of this is about the model "
+                "in which they stay at their start."
+            )
+        if self.fresh:
+            text += (
+                " Mind the batch normalisation: its running statistics at the start are those of "
+                "no data, so that the start is not the function that was trained. Run the model on "
+                "data in training mode before the start is copied."
+            )
+        return text
+
+
+def is_fresh(start: dict[str, np.ndarray], end: dict[str, np.ndarray]) -> bool:
+    """Whether all running statistics are 0 or 1 at the start, as they are made, and later not."""
+    moved = any(not np.array_equal(start[path], end[path]) for path in start)
+    return moved and all(bool(np.all(v == 0) or np.all(v == 1)) for v in start.values())
+
+
 def verdict(
     shares: TaylorShares,
     movement: Movement,
@@ -50,8 +81,7 @@ def verdict(
     flips: Flips | None,
     twins: Twins | None,
     optimizer: str,
-    *,
-    others_moved: bool = False,
+    remarks: "Remarks",
 ) -> Verdict:
     """Judge a training by its measurements.
 
@@ -62,18 +92,13 @@ def verdict(
         flips: of the ReLUs.
         twins: the scores, which decide how good.
         optimizer: what the verdict is about.
-        others_moved: whether parameters that do not count moved too.
+        remarks: on the two points.
     """
     kind, order = judged(shares)
     reasons = _reasons(shares, movement, drift, flips)
     about = f" This is about the training with {optimizer} between the two points given."
-    if others_moved:
-        about += (
-            " Parameters that `trained` leaves out moved too: all of this is about the model in "
-            "which they stay at their start."
-        )
     head = f"of {kind}" if kind.startswith("order") else kind
-    lazy = f"{head[0].upper()}{head[1:]}: {reasons}.{about}"
+    lazy = f"{head[0].upper()}{head[1:]}: {reasons}.{about}{remarks.in_words()}"
     return Verdict(kind, order, lazy, _good(twins))
 
 

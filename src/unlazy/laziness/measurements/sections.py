@@ -10,7 +10,7 @@ from unlazy.core.json_numbers import json_number
 from unlazy.laziness.tables import in_columns
 
 Cell = str | float | int | None
-MOST_LINES = 30  # of a table in a terminal
+SHOWN = 20, 10  # first and last lines of a long table in a terminal
 
 
 class Section(NamedTuple):
@@ -31,11 +31,18 @@ class Section(NamedTuple):
         head = [f"{self.title}: {self.question}", f"  {self.formula}"]
         if self.sample:
             head.append(f"  on {self.sample}{cost}")
-        table = [f"    {line}" for line in table_lines(self.columns, self.rows[:MOST_LINES])]
-        if len(self.rows) > MOST_LINES:
-            left = len(self.rows) - MOST_LINES
-            table.append(f"    ... {left} more, which `to_html` and `to_dict` have")
+        table = [f"    {line}" for line in self._short_table()]
         return "\n".join([*head, *table, *(f"  {note}" for note in self.notes)])
+
+    def _short_table(self) -> list[str]:
+        """The table, without the middle where it is long: the last layers count as the first do."""
+        left = len(self.rows) - sum(SHOWN)
+        if left <= 0:
+            return table_lines(self.columns, self.rows)
+        first, last = SHOWN
+        lines = table_lines(self.columns, self.rows[:first] + self.rows[-last:])
+        between = f"... {left} more, which `to_html` and `to_dict` have"
+        return [*lines[: first + 1], between, *lines[first + 1 :]]
 
     def without(self, prefix: str) -> "Section":
         """The same with a prefix left out of the names of layers."""

@@ -72,7 +72,7 @@ class JaxSubject:
             rows = problem.samples("x")
             like = jax.ShapeDtypeStruct(rows.shape, rows.dtype)
             check_outputs(problem.task.model, problem.task.trained, like)
-        self._layout = _layout(problem)
+        self._layout = _layout(self._whole(params, x))
 
     @property
     def where(self) -> str:
@@ -92,6 +92,10 @@ class JaxSubject:
         problem = self._problem(params, x)
         with problem.precision():
             return problem.samples("x")
+
+    def _whole(self, params: PyTree, x: Any) -> Problem:
+        """The network with all its layers, whether they are trained or not."""
+        return check_problem(self.f, params, {"x": x}, Options(None), traced=True)
 
     def outputs(self, params: PyTree, x: Any) -> Float[np.ndarray, "n c"]:
         """The outputs at all rows."""
@@ -115,6 +119,12 @@ class JaxSubject:
             chosen, _ = partition(params, self.trained)
             leaves = map(np.asarray, jax.tree.leaves(chosen))
             return dict(zip(leaf_paths(chosen), leaves, strict=True))
+
+    def statistics(self, params: PyTree) -> dict[str, np.ndarray]:
+        """The running statistics by their paths."""
+        pairs = zip(leaf_paths(params), jax.tree.leaves(params), strict=True)
+        found = zip(pairs, jax.tree.leaves(roles(params)), strict=True)
+        return {path: np.asarray(leaf) for (path, leaf), role in found if role is Role.STATISTIC}
 
     def moved(self, start: PyTree, end: PyTree) -> PyTree:
         """The end, with all that is not trained as it is at the start; statistics are the end's."""
@@ -187,8 +197,8 @@ class JaxSubject:
         return dict(zip(self._layout.switches, _by_rows(problem, active), strict=True))
 
     def last_features(self, params: PyTree, x: Any) -> Float[np.ndarray, "n k"]:
-        """What the last layer is multiplied with."""
-        problem = self._problem(params, x)
+        """What the last layer is multiplied with, whether that layer is trained or not."""
+        problem = self._whole(params, x)
         with problem.precision():
             rows = problem.samples("x")
             path = last_layer(problem.task, rows)

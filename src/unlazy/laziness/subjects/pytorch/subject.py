@@ -105,6 +105,12 @@ class TorchSubject:
         return {path_of(name): _on_host(value) for name, value in moving.items()}
 
     @entry
+    def statistics(self, params: Any) -> dict[str, np.ndarray]:
+        """The buffers of floats by their paths, such as running means."""
+        found = self._statistics(self._read(params))
+        return {path_of(name): _on_host(value) for name, value in found.items()}
+
+    @entry
     def moved(self, start: Any, end: Any) -> dict[str, Tensor]:
         """The end, with all that is not trained as it is at the start; statistics are the end's."""
         first, last = self._read(start, "start"), self._read(end, "end")
