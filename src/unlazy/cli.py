@@ -18,13 +18,20 @@ import typer
 
 from unlazy import data, laziness
 from unlazy.core import streams
-from unlazy.core.errors import InterruptError, OutputError, UnlazyError, WorkingFolderError
+from unlazy.core.errors import (
+    InterruptError,
+    OutputError,
+    UnlazyError,
+    UserCodeError,
+    WorkingFolderError,
+)
 from unlazy.core.interrupts import INTERRUPTS
 
 if TYPE_CHECKING:
     import rich.console
 
     from unlazy.experiments import Experiment, Reporter
+    from unlazy.linalg.iterative import Progress
 
 EXIT_CODES = {
     0: "all is well",
@@ -163,6 +170,56 @@ def measure(
 
 
 @app.command()
+def diagnose(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A script, run.py or run.py:function, or module:function. The function, "
+            "`diagnose` by default, takes no arguments. It returns the arguments of ul.diagnose "
+            "as a mapping, or as a tuple (f, params_start, params_end, x, y), or a report.",
+        ),
+    ],
+    html: Annotated[Path | None, typer.Option(help="Write the report as a page.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it, as .png or .svg.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="About how long to measure.", show_default="60")
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(help="GiB for gradients.", show_default="2, or most of an accelerator's"),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Diagnose your own model: how lazily was it trained, and would a kernel do as well?"""
+    from unlazy.experiments import disk, figures
+    from unlazy.laziness import report_page, scripts
+
+    _check_files(html, plot)
+    with contextlib.ExitStack() as until_end:
+        _keep_programs(until_end)
+        with _aside(True):
+            given = scripts.described(target)
+            bytes_ = None if memory is None else memory * 2**30
+            with _bar(f"diagnosing {target}") as progress:
+                report = scripts.report_on(
+                    given, target, seconds=seconds, memory=bytes_, progress=progress
+                )
+    if html is not None:
+        disk.replace_file(html, report_page.page(report).encode())
+    if plot is not None:
+        figures.write_figure(report.plot(), plot)
+    files = {"page": html, "figure": plot}
+    written = {name: str(path) for name, path in files.items() if path is not None}
+    if as_json:
+        _print_json(report.to_dict() | written)
+    else:
+        lines = [str(report), *(f"{name}: {path}" for name, path in written.items())]
+        sys.stdout.write("\n\n".join(lines) + "\n")
+    return 0
+
+
+@app.command()
 def doctor(out: Out = Path("runs"), as_json: Json = False) -> int:
     """Show versions, devices, precision and the data sets found, and check that float64 works."""
     from unlazy.experiments import rendering
@@ -236,6 +293,29 @@ def _keep_programs(until_end: contextlib.ExitStack) -> "Callable[[], None]":
     return until_end.enter_context(kept_programs(lambda text: reporter_for(sys.stderr).note(text)))
 
 
+def _check_files(html: Path | None, plot: Path | None) -> None:
+    """Raise before anything is computed if a result could not be written."""
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
+        raise UnlazyError(f"`--plot` must end in .png or .svg, got '{plot}'.")
+    for option, path in {"--html": html, "--plot": plot}.items():
+        if path is not None and (path == Path() or path.is_dir()):
+            raise UnlazyError(f"`{option}` must name a file, got the folder '{path}'.")
+
+
+@contextlib.contextmanager
+def _bar(name: str) -> "Iterator[Progress]":
+    """A bar on a terminal, nothing elsewhere; the work can be interrupted wherever it reports."""
+    from unlazy.experiments.bars import bar_on
+
+    with bar_on(sys.stderr, name) as show:
+
+        def progress(done: int, expected: int) -> None:
+            INTERRUPTS.check()
+            show(done, expected)
+
+        yield progress
+
+
 def _chosen(
     names: list[str] | None, every: bool, preset: str, out: Path, *, as_json: bool
 ) -> "list[Experiment]":
@@ -267,8 +347,8 @@ def _fail_with(error: Exception, *, as_json: bool) -> int:
         return _fail(f"{message}{end} See unlazy --help.", as_json=as_json)
     from unlazy.experiments import CellError
 
-    # A cell's error is a wrapper that says how to resume; its cause tells whether it was foreseen.
-    cause = error.__cause__ if isinstance(error, CellError) else error
+    # These are wrappers that say what failed; the cause tells whether it was foreseen.
+    cause = error.__cause__ if isinstance(error, CellError | UserCodeError) else error
     if isinstance(cause, UnlazyError):
         return _fail(str(error), as_json=as_json, code=cause.exit_code)
     with contextlib.suppress(OutputError):

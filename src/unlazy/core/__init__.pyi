@@ -6,4 +6,5 @@ from unlazy.core.errors import StoreError as StoreError
 from unlazy.core.errors import UnknownNameError as UnknownNameError
 from unlazy.core.errors import UnlazyError as UnlazyError
 from unlazy.core.errors import UnlazyWarning as UnlazyWarning
+from unlazy.core.errors import UserCodeError as UserCodeError
 from unlazy.core.errors import WorkingFolderError as WorkingFolderError

@@ -49,6 +49,10 @@ class UnknownNameError(UnlazyError, ValueError):
     """Nothing is registered under a name; the message suggests the nearest."""
 
 
+class UserCodeError(UnlazyError):
+    """Code of the user's own failed; the cause has its traceback, from the user's first line on."""
+
+
 class UnlazyWarning(UserWarning):
     """A result that is correct but probably not what was wanted."""
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of a run as bars on a terminal."""
 
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from typing import IO, cast
 
 from rich import progress
@@ -10,20 +13,35 @@ from unlazy.experiments.cell import Cell
 from unlazy.experiments.progress import Reporter, Stream
 
 
+@contextlib.contextmanager
+def bar_on(stream: Stream, name: str) -> Iterator[Callable[[int, int], None]]:
+    """One bar for one piece of work; nothing is shown if the stream is no terminal."""
+    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda done, expected: None  # noqa: ARG005
+        return
+    with _bars(stream) as bars:
+        task = bars.add_task(name, total=None)
+        yield lambda done, expected: bars.update(task, completed=done, total=expected)
+
+
+def _bars(stream: Stream) -> progress.Progress:
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(file=cast(IO[str], stream)),
+        transient=True,
+        speed_estimate_period=600,  # a cell may take minutes
+    )
+
+
 class BarReporter(Reporter):
     """Shows a bar over the cells with the time left, and one inside each cell at work."""
 
     def __init__(self, stream: Stream) -> None:
-        self.bars = progress.Progress(
-            progress.TextColumn("{task.description}", markup=False),
-            progress.BarColumn(),
-            progress.TaskProgressColumn(),
-            progress.TimeElapsedColumn(),
-            progress.TimeRemainingColumn(),
-            console=Console(file=cast(IO[str], stream)),
-            transient=True,
-            speed_estimate_period=600,  # a cell may take minutes
-        )
+        self.bars = _bars(stream)
         self.finished = 0
         self.inside: dict[Cell, progress.TaskID] = {}
         self.parts: dict[Cell, float] = {}  # how much of it is done

@@ -38,12 +38,17 @@ def save_figure(fig: "matplotlib.figure.Figure", folder: Path, stem: str) -> tup
     Raises:
         StoreError: If they cannot be written.
     """
-    bear_nothing(fig)
-    paths = []
-    for kind, metadata in _METADATA.items():
-        buffer = io.BytesIO()
-        with style():
-            fig.savefig(buffer, format=kind, metadata=metadata)
-        paths.append(folder / f"{stem}.{kind}")
-        replace_file(paths[-1], buffer.getvalue())
+    paths = [folder / f"{stem}.{kind}" for kind in _METADATA]
+    for path in paths:
+        write_figure(fig, path)
     return paths[0], paths[1]
+
+
+def write_figure(fig: "matplotlib.figure.Figure", path: Path) -> None:
+    """Save a figure that was drawn inside `style()` in the format that the name ends in."""
+    kind = path.suffix[1:].lower()
+    buffer = io.BytesIO()
+    bear_nothing(fig)
+    with style():
+        fig.savefig(buffer, format=kind, metadata=_METADATA[kind])
+    replace_file(path, buffer.getvalue())

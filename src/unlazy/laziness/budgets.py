@@ -31,14 +31,15 @@ class Sample(NamedTuple):
         """The data of the kernels."""
         c, k = self.directions.shape
         outputs = "" if k == c else f", {counted(k, 'random direction')} of the {c} outputs"
-        return f"{_some(len(self.rows), self.n)}{outputs}"
+        return f"{some_of(len(self.rows), self.n)}{outputs}"
 
     def passes_in_words(self) -> str:
         """The data of all else."""
-        return _some(len(self.passes), self.n)
+        return some_of(len(self.passes), self.n)
 
 
-def _some(count: int, n: int) -> str:
+def some_of(count: int, n: int) -> str:
+    """How many of n rows, in words."""
     return f"all {counted(n, 'row')}" if count == n else f"{count:,} of {counted(n, 'row')}"
 
 
@@ -58,19 +59,39 @@ class Budget(NamedTuple):
 
 
 def sampled(
-    subject: Subject, params: Any, x: Any, budget: Budget, *, kernels: int, order: int, seed: int
+    subject: Subject,
+    params: Any,
+    x: Any,
+    budget: Budget,
+    *,
+    kernels: int,
+    tests: int,
+    order: int,
+    seed: int,
 ) -> Sample:
     """Choose rows and outputs so that the report stays within its budget.
 
     Two thirds of the time are for the kernels, the rest for passes through the model. First fewer
     outputs are taken, then fewer rows. Directions of outputs are random and orthogonal, of such
     length that the kernel summed over them has the right mean.
+
+    Args:
+        subject: the model.
+        params: at the start.
+        x: the samples to choose from.
+        budget: the most that the report may take.
+        kernels: how many are computed.
+        tests: test samples, of which as many as the chosen rows join them in the kernels.
+        order: of the last Taylor term.
+        seed: of the choice.
     """
     n, c = len(x), subject.outputs(params, x[:2]).shape[1]
     each = subject.operations(params, x)
     size = sum(value.size for value in subject.weights(params).values())
     rows, k, most = min(n, MOST_ROWS), c, budget.seconds * _speed()
-    while _kernel_operations(each, rows, k, size, budget) * kernels > most * 2 / 3:
+    while (
+        _kernel_operations(each, rows + min(rows, tests), k, size, budget) * kernels > most * 2 / 3
+    ):
         if k > 1:
             k = k // 2
         elif rows > LEAST_ROWS:

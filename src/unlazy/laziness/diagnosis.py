@@ -11,7 +11,8 @@ from unlazy.core.entries import entry
 from unlazy.laziness.budgets import Budget, sampled
 from unlazy.laziness.examination import Examination, Optimizer, Report, Training
 from unlazy.laziness.measurements.targets import LossName, as_targets
-from unlazy.laziness.subjects.choice import check_points, subject_of
+from unlazy.laziness.subjects.choice import as_samples, check_points, subject_of
+from unlazy.laziness.verdicts import Remarks, is_fresh
 from unlazy.linalg.iterative import Progress
 
 
@@ -58,7 +59,9 @@ def diagnose(
     Kernels are measured on a sub-sample, with as many outputs as time and memory allow; the report
     states both for each measurement, with its formula and what it took. `verdicts.py` has the
     thresholds. Running statistics of batch normalisation are taken as they are at each of the two
-    points: outputs are those of the model as it is used.
+    points: outputs are those of the model as it is used. A start whose statistics no data has set
+    is another function than the one that was trained; the verdict says so. Run the model on data in
+    training mode, without training it, before the start is copied.
 
     Source: arXiv:1812.07956 for laziness, arXiv:2010.15110 for the distance of kernels,
     arXiv:2410.04264 for the last features; BL-8, arXiv:1910.01619, for the terms.
@@ -70,11 +73,12 @@ def diagnose(
             copied (`laziness.snapshot(module)`).
         params_end: parameters at its end, in the same structure.
         x: samples along the first axis, those that the verdict is to be about: 2 at least.
-        y: labels: numbers of classes, text, one-hot rows, or quantities like the outputs. None
-            leaves out what needs them.
+        y: labels: numbers of classes, text, one-hot rows, rows of signs with one +1, or quantities
+            like the outputs. None leaves out what needs them.
         test: further samples and labels `(x, y)`, on which the model and its twins are scored too.
-        trained: which parameters count, as for `nets.partition`; None for all. Only these move in
-            the Taylor terms.
+        trained: which parameters count, as for `nets.partition`; None for all. The others stay at
+            their start throughout; the verdict says so where they moved. For PyTorch a function of
+            the path, or booleans by name; None for those that require gradients.
         order: the last Taylor term, 1 or more.
         optimizer: "adam" adds the kernel of the signs of the gradients, which Adam's first steps
             follow.
@@ -109,13 +113,29 @@ def diagnose(
     if memory is not None:
         check_positive(memory, "memory")
     budget = Budget.of(seconds, memory)
+    x, test = as_samples(x), None if test is None else (as_samples(test[0], "test"), test[1])
+    if test is not None and y is None:
+        raise ValueError("`y` must be the labels of `x` where `test` is given, got None.")
     subject = subject_of(f, params_start, x, trained=trained, memory=budget.memory)
     check_points(subject, params_start, params_end)
     kernels = (2 + len(snapshots)) * (2 if optimizer == "adam" else 1)
-    sample = sampled(subject, params_start, x, budget, kernels=kernels, order=order, seed=seed)
+    sample = sampled(
+        subject,
+        params_start,
+        x,
+        budget,
+        kernels=kernels,
+        tests=0 if test is None else len(test[0]),
+        order=order,
+        seed=seed,
+    )
     c = sample.directions.shape[0]
     targets = None if y is None else as_targets(y, len(x), c, loss=loss)
-    examination = Examination(subject, params_start, params_end, x, targets, sample, order)
+    end = subject.moved(params_start, params_end)
+    found, given = (subject.outputs(params, x[:2]) for params in (end, params_end))
+    others = not np.array_equal(found, given)
+    remarks = Remarks(others, is_fresh(*map(subject.statistics, (params_start, end))))
+    examination = Examination(subject, params_start, end, x, targets, sample, order, remarks)
     training = Training(optimizer, learning_rate, _as_history(history), tuple(snapshots))
     return examination.report(test, training, progress)
 

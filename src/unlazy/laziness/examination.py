@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.laziness.budgets import MOST_PASSES, Sample
+from unlazy.laziness.budgets import MOST_PASSES, Sample, some_of
 from unlazy.laziness.measurements.feature_quality import FeatureQuality, feature_distance
 from unlazy.laziness.measurements.flips import Flips, flips
 from unlazy.laziness.measurements.kernel_drift import (
@@ -33,7 +33,7 @@ from unlazy.laziness.measurements.twins import (
 )
 from unlazy.laziness.model_report import Cost, Report
 from unlazy.laziness.subjects.subject import Subject, joined
-from unlazy.laziness.verdicts import verdict
+from unlazy.laziness.verdicts import Remarks, verdict
 from unlazy.linalg.iterative import Progress
 
 Optimizer = Literal["sgd", "adam"]
@@ -41,6 +41,10 @@ Optimizer = Literal["sgd", "adam"]
 
 T = TypeVar("T")
 _MEASUREMENTS = 8
+_NO_PREDICTION = (
+    "The losses of `history` are predicted for plain descent: give `y` and `learning_rate`, with "
+    "optimizer='sgd'."
+)
 
 
 class Training(NamedTuple):
@@ -69,6 +73,7 @@ class Examination(NamedTuple):
     targets: Targets | None
     sample: Sample
     order: int
+    remarks: Remarks
 
     def report(
         self, test: tuple[Any, Any] | None, training: Training, progress: Progress | None
@@ -86,9 +91,19 @@ class Examination(NamedTuple):
         drift = log("drift", kernels, lambda: self._drift((K0, K1), training))
         twins = log("twins", passes, lambda: self._twins(terms, end, both, tested))
         forecast = log("prediction", kernels, lambda: self._forecast(terms[0], K0, K1, training))
+        if training.history is not None and (forecast is None or not len(forecast.steps)):
+            log.missing["prediction"] = _NO_PREDICTION
         shares = taylor_shares(terms, end)
         return Report(
-            verdict=verdict(shares, moved, drift, switched, twins, training.optimizer),
+            verdict=verdict(
+                shares,
+                moved,
+                drift,
+                switched,
+                twins,
+                training.optimizer,
+                self.remarks,
+            ),
             movement=moved,
             taylor=shares,
             drift=drift,
@@ -151,7 +166,10 @@ class Examination(NamedTuple):
 
     def _drift(self, pair: tuple[Kernels, Kernels], training: Training) -> KernelDrift:
         columns = None if self.targets is None else self.targets.at(self.sample.rows).columns
-        on_the_way = [(step, self._kernels(params)) for step, params in training.snapshots]
+        on_the_way = [
+            (step, self._kernels(self.subject.moved(self.start, params)))
+            for step, params in training.snapshots
+        ]
         signs = None
         if training.optimizer == "adam":
             signs = self._kernels(self.start, sign=True), self._kernels(self.end, sign=True)
@@ -175,7 +193,8 @@ class Examination(NamedTuple):
             also = None if tested is None else tested.targets
             found, ridges[name] = kernel_scores(name, kernels, some, also)
             scores += found
-        return Twins(tuple(scores), ridges)
+        rows = some_of(len(self.sample.rows), self.sample.n)
+        return Twins(tuple(scores), rows, ridges)
 
     def _forecast(
         self, start: Float[np.ndarray, "n c"], K0: Kernels, K1: Kernels, training: Training

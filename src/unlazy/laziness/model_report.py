@@ -15,7 +15,7 @@ from unlazy.laziness.measurements.flips import Flips
 from unlazy.laziness.measurements.kernel_drift import KernelDrift
 from unlazy.laziness.measurements.movement import Movement
 from unlazy.laziness.measurements.prediction import Prediction
-from unlazy.laziness.measurements.sections import Section
+from unlazy.laziness.measurements.sections import Section, common_prefix
 from unlazy.laziness.measurements.taylor_shares import TaylorShares
 from unlazy.laziness.measurements.twins import Twins
 from unlazy.laziness.verdicts import Verdict
@@ -56,6 +56,11 @@ class Report(eqx.Module):
     costs: dict[str, Cost]
     missing: dict[str, str]
 
+    @property
+    def prefix(self) -> str:
+        """What the names of all layers begin with, such as "params/"; tables leave it out."""
+        return common_prefix(layer.name for layer in self.movement.layers)
+
     def sections(self) -> dict[str, Section]:
         """Every measurement as people read it, in the order of the report."""
         names = "taylor", "drift", "flips", "movement", "features", "twins", "prediction"
@@ -64,7 +69,7 @@ class Report(eqx.Module):
             measured = getattr(self, name)
             if measured is not None:
                 cost = self.costs[name]
-                section = measured.section()
+                section = measured.section().without(self.prefix)
                 found[name] = section._replace(sample=cost.sample, seconds=cost.seconds)
         return found
 

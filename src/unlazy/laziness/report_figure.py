@@ -2,12 +2,14 @@
 """The report on a model as a figure: one panel per measurement."""
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.core.drawing import COLORS, figure, style
 from unlazy.laziness.measurements.twins import TEST
+from unlazy.laziness.verdicts import CLOSE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
 
     from unlazy.laziness.model_report import Report
 
-_MOST_BARS = 24  # layers that have room for their names
-_WIDTH = 3.7  # inches of a panel
+_MOST_NAMES = 20  # that have room beside the bars
+_FEWEST_BARS = 5  # fewer are drawn no thicker
+_WIDTH, _HEIGHT = 3.3, 2.6  # inches of a panel
 
 
 def report_figure(report: "Report") -> "Figure":
@@ -29,20 +32,28 @@ def report_figure(report: "Report") -> "Figure":
     columns = 3 if len(panels) > 4 else 2
     rows = math.ceil(len(panels) / columns)
     with style():
-        fig = figure(_WIDTH * columns, 3.0 * rows)
+        fig = figure(_WIDTH * columns, _HEIGHT * rows)
         axes = fig.subplots(rows, columns, squeeze=False).ravel()
         for ax, panel in zip(axes, panels, strict=False):
             panel(report, ax)
         for ax in axes[len(panels) :]:
             ax.set_axis_off()
-        fig.suptitle(report.verdict.lazy.split(":")[0], fontsize=12)
+        fig.suptitle(f"Verdict: {report.verdict.kind}", fontsize=12)
     return fig
 
 
 def _taylor(report: "Report", ax: "Axes") -> None:
     errors = np.array(report.taylor.errors)
     orders = np.arange(len(errors))
-    ax.axhline(0.1, color="#888888", ls=":", lw=1)
+    ax.axhline(CLOSE, color="#888888", ls=":", lw=1)
+    ax.text(
+        len(errors) - 1,
+        CLOSE,
+        f"lazy: below {CLOSE:g} at order 1",
+        ha="right",
+        va="bottom",
+        fontsize=8,
+    )
     ax.plot(orders, np.maximum(errors, 1e-8), color=COLORS[0], marker="o", ls="-")
     ax.set(yscale="log", xlabel="order of the Taylor model", title="what the Taylor model misses")
     ax.set_xticks(orders)
@@ -51,7 +62,7 @@ def _taylor(report: "Report", ax: "Axes") -> None:
 
 def _drift(report: "Report", ax: "Axes") -> None:
     drift = report.drift
-    names = ["all", *drift.layers]
+    names = ["all", *_short(drift.layers, report)]
     found = [drift.whole, *drift.layers.values()]
     _bars(ax, names, {"plain": [d.turned for d in found], "centred": [d.centred for d in found]})
     ax.set_title("kernel: 1 - cosine with the start")
@@ -59,7 +70,7 @@ def _drift(report: "Report", ax: "Axes") -> None:
 
 def _movement(report: "Report", ax: "Axes") -> None:
     layers = report.movement.layers
-    names = ["all", *(layer.name for layer in layers)]
+    names = ["all", *_short((layer.name for layer in layers), report)]
     values = [report.movement.relative, *(layer.relative for layer in layers)]
     _bars(ax, names, {"movement": values})
     ax.set_title("movement / norm at the start")
@@ -67,7 +78,8 @@ def _movement(report: "Report", ax: "Axes") -> None:
 
 def _flips(report: "Report", ax: "Axes") -> None:
     assert report.flips is not None
-    _bars(ax, list(report.flips.layers), {"flipped": list(report.flips.layers.values())})
+    names = ["all", *_short(report.flips.layers, report)]
+    _bars(ax, names, {"flipped": [report.flips.share, *report.flips.layers.values()]})
     ax.set_title("ReLUs that switched")
 
 
@@ -94,27 +106,25 @@ def _prediction(report: "Report", ax: "Axes") -> None:
 
 
 def _bars(ax: "Axes", names: list[str], groups: dict[str, list[float]]) -> None:
-    """Horizontal bars, the first on top; names are left out where there is no room for them."""
+    """Horizontal bars, the first on top, with their values; of many, every few have a name."""
     places = np.arange(len(names))
     height = 0.8 / len(groups)
     for k, (label, values) in enumerate(groups.items()):
         shown: Any = [value if math.isfinite(value) else 0.0 for value in values]
-        ax.barh(
-            places + (k - (len(groups) - 1) / 2) * height,
-            shown,
-            height,
-            color=COLORS[k],
-            label=label,
-        )
-    ax.set_yticks(
-        places,
-        [_short(name) for name in names] if len(names) <= _MOST_BARS else ["" for _ in names],
-    )
-    ax.invert_yaxis()
+        middle = places + (k - (len(groups) - 1) / 2) * height
+        bars = ax.barh(middle, shown, height, color=COLORS[k], label=label)
+        if len(names) <= _MOST_NAMES / len(groups):
+            ax.bar_label(bars, [f" {value:.2g}" for value in values], fontsize=7.5)
+    every = math.ceil(len(names) / _MOST_NAMES)
+    ax.set_yticks(places[::every], names[::every])
+    ax.set_ylim(max(len(names), _FEWEST_BARS) - 0.5, -0.5)
+    ax.margins(x=0.15)
     ax.grid(visible=False, axis="y")
     if len(groups) > 1:
         ax.legend()
 
 
-def _short(name: str, most: int = 28) -> str:
-    return name if len(name) <= most else f"...{name[3 - most :]}"
+def _short(names: Iterable[str], report: "Report", most: int = 28) -> list[str]:
+    """The names of layers without what they have in common, cut on the left where they are long."""
+    short = [name.replace(report.prefix, "") if report.prefix else name for name in names]
+    return [name if len(name) <= most else f"...{name[3 - most :]}" for name in short]

@@ -24,13 +24,18 @@ h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2
 .soft { color: var(--soft); font-size: .9rem; }
 .verdict { background: var(--panel); border-left: 4px solid var(--accent); padding: .75rem 1rem;
   margin: 1rem 0; } .verdict p { margin: .4rem 0; }
-.scroll { overflow-x: auto; } figure { margin: 1.5rem 0; background: #ffffff; border-radius: 4px; }
-figure svg { width: 100%; height: auto; display: block; }
+.scroll { overflow: auto; max-height: 30rem; }
+figure { margin: 1.5rem 0; background: #ffffff; border-radius: 4px; overflow-x: auto; }
+figure svg { width: 100%; min-width: 44rem; height: auto; display: block; }
 table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 th:first-child, td:first-child, .text { text-align: left; }
 th { font-weight: 600; }
+thead th { position: sticky; top: 0; background: var(--paper); }
+@media (max-width: 40rem) { body { padding: 1rem .75rem 3rem; font-size: 15px; }
+  table { font-size: .82rem; } th, td { padding: .2rem .45rem; } }
+@media print { .scroll { max-height: none; } figure svg { min-width: 0; } }
 """
 
 

@@ -19,8 +19,10 @@ Movement, kernel and ReLUs are reasons: each may be large while the function har
 """
 
 import math
+from typing import NamedTuple
 
 import equinox as eqx
+import numpy as np
 
 from unlazy.laziness.measurements.flips import Flips
 from unlazy.laziness.measurements.kernel_drift import KernelDrift
@@ -43,6 +45,35 @@ class Verdict(eqx.Module):
     good: str  # how good, in a sentence; empty without labels
 
 
+class Remarks(NamedTuple):
+    """What a reader of the verdict must know of the two points."""
+
+    others_moved: bool  # whether parameters that do not count moved too
+    fresh: bool  # whether batch normalisation at the start has seen no data
+
+    def in_words(self) -> str:
+        """The sentences to add to the verdict."""
+        text = ""
+        if self.others_moved:
+            text += (
+                " Parameters that `trained` leaves out moved too: all of this is about the model "
+                "in which they stay at their start."
+            )
+        if self.fresh:
+            text += (
+                " Mind the batch normalisation: its running statistics at the start are those of "
+                "no data, so that the start is not the function that was trained. Run the model on "
+                "data in training mode before the start is copied."
+            )
+        return text
+
+
+def is_fresh(start: dict[str, np.ndarray], end: dict[str, np.ndarray]) -> bool:
+    """Whether all running statistics are 0 or 1 at the start, as they are made, and later not."""
+    moved = any(not np.array_equal(start[path], end[path]) for path in start)
+    return moved and all(bool(np.all(v == 0) or np.all(v == 1)) for v in start.values())
+
+
 def verdict(
     shares: TaylorShares,
     movement: Movement,
@@ -50,13 +81,24 @@ def verdict(
     flips: Flips | None,
     twins: Twins | None,
     optimizer: str,
+    remarks: "Remarks",
 ) -> Verdict:
-    """Judge a training by its measurements."""
+    """Judge a training by its measurements.
+
+    Args:
+        shares: of the Taylor terms, which decide how lazy.
+        movement: a reason, as are `drift` and `flips`.
+        drift: of the kernel.
+        flips: of the ReLUs.
+        twins: the scores, which decide how good.
+        optimizer: what the verdict is about.
+        remarks: on the two points.
+    """
     kind, order = judged(shares)
     reasons = _reasons(shares, movement, drift, flips)
     about = f" This is about the training with {optimizer} between the two points given."
     head = f"of {kind}" if kind.startswith("order") else kind
-    lazy = f"{head[0].upper()}{head[1:]}: {reasons}.{about}"
+    lazy = f"{head[0].upper()}{head[1:]}: {reasons}.{about}{remarks.in_words()}"
     return Verdict(kind, order, lazy, _good(twins))
 
 
@@ -101,26 +143,33 @@ def _good(twins: Twins | None) -> str:
     if network is None or linear is None:
         return ""
     if math.isnan(network.accuracy):
-        return _good_at_quantities(network, linear, kernel)
+        return _good_at_quantities(network, linear, kernel, twins.fitted_to)
     text = (
         f"The network is right on {network.accuracy:.1%} of {network.data}, its linear model on "
         f"{linear.accuracy:.1%}"
     )
     if kernel is None:
         return f"{text}."
-    text += f"; regression with the kernel of the start on {kernel.accuracy:.1%} of {kernel.data}"
+    text += (
+        f"; regression with the kernel of the start, from {twins.fitted_to}, on "
+        f"{kernel.accuracy:.1%} of {kernel.data}"
+    )
     if network.data != TEST:
-        return f"{text}, an estimate of its test error: compare the network's own."
+        return f"{text}, which it was not fitted to. Give test=(x, y) to compare the two fairly."
     chance = math.sqrt(kernel.accuracy * (1 - kernel.accuracy) / kernel.rows)
     enough = kernel.accuracy >= network.accuracy - max(AS_GOOD, 2 * chance)
-    return f"{text}. A kernel would {'do' if enough else 'not do'} here."
+    who = "A kernel" if twins.fitted_to.startswith("all") else "A kernel that sees these rows alone"
+    return f"{text}. {who} would {'' if enough else 'not '}do as well here."
 
 
-def _good_at_quantities(network, linear, kernel) -> str:
+def _good_at_quantities(network, linear, kernel, fitted_to: str) -> str:
     text = f"The loss of the network is {network.loss:.3g} on {network.data}, of its linear model "
     text += f"{linear.loss:.3g}"
     if kernel is not None and not math.isnan(kernel.loss):
-        text += f", of regression with the kernel of the start {kernel.loss:.3g} on {kernel.data}"
+        text += (
+            f", of regression with the kernel of the start, from {fitted_to}, {kernel.loss:.3g} on "
+            f"{kernel.data}"
+        )
     return f"{text}."
 
 

@@ -79,7 +79,9 @@ def empirical_ntk_by_layer(
         leaves = leaf_kernels(task, rows, size, problem.progress)
         check()
         recipe = recipe_of(task, rows)
-    return by_name(leaves, layer_names(task, recipe))
+    named = zip(recipe.leaves(), layer_names(task, recipe), leaves, strict=True)
+    in_order = sorted(named, key=lambda each: each[0])
+    return by_name([K for *_, K in in_order], [name for _, name, _ in in_order])
 
 
 def layer_names(task: Task, recipe: Recipe) -> list[str]:

@@ -226,7 +226,7 @@ def check_arguments(
 def check_outputs(model: Model, trained: PyTree, x: jax.ShapeDtypeStruct) -> None:
     """Raise unless `f` returns real outputs of shape (n,) or (n, c) for n rows."""
     rows = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype)
-    with calling("f", "these `params` and rows of `x`, or `x1` and `x2`"):
+    with calling("f", "these `params` and a batch of samples"):
         out = jax.eval_shape(lambda rows: model.f(eqx.combine(trained, model.frozen), rows), rows)
     shape = getattr(out, "shape", None)
     if shape is None or len(shape) not in (1, 2) or shape[0] != 2 or shape[-1] == 0:

@@ -10,6 +10,8 @@ from jaxtyping import Float
 
 from unlazy.laziness.measurements.sections import Section
 
+_ROUNDING = 1e-12  # of 1 - cosine, where gradients are float32
+
 Kernels = dict[str, np.ndarray]
 """The kernel of each layer by its name."""
 
@@ -78,7 +80,13 @@ def distance(K0: Float[np.ndarray, "n n"], K1: Float[np.ndarray, "n n"]) -> Dist
     K0, K1 = (np.asarray(K, np.float64) for K in (K0, K1))
     size = np.linalg.norm(K0)
     relative = float(np.linalg.norm(K1 - K0) / size) if size > 0 else math.nan
-    return Distance(relative, 1 - cosine(K0, K1), 1 - cosine(centred(K0), centred(K1)))
+    return Distance(relative, turned(K0, K1), turned(centred(K0), centred(K1)))
+
+
+def turned(K0: Float[np.ndarray, "n n"], K1: Float[np.ndarray, "n n"]) -> float:
+    """1 - cosine of the angle between two kernels; 0 where no more than rounding is left."""
+    found = 1 - cosine(K0, K1)
+    return 0.0 if found < _ROUNDING else found
 
 
 def cosine(K0: Float[np.ndarray, "n n"], K1: Float[np.ndarray, "n n"]) -> float:

@@ -44,7 +44,7 @@ class Movement(eqx.Module):
             (
                 "layer",
                 "relative",
-                *(f"{q:.0%} of neurons" for q in QUANTILES),
+                *(f"neurons, {q:.0%}" for q in QUANTILES),
                 "spectral change",
                 "spectral start",
             ),

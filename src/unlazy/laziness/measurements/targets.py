@@ -54,7 +54,9 @@ def as_targets(
     """Labels of any kind for `n` rows of a model with so many outputs.
 
     Classes are whole numbers from 0, text, one-hot rows, or for a model with one output two
-    different numbers, of which the larger is the class of positive outputs. All else is a quantity.
+    different numbers, of which the larger is the class of positive outputs. Rows of signs with one
+    +1, as `data.load` gives them, are classes too; a kernel learns the signs, and the loss is
+    squared unless another is named. All else is a quantity.
 
     Raises:
         ValueError: the labels do not fit the rows or the outputs.
@@ -69,6 +71,11 @@ def as_targets(
     labels = as_labels(y)
     if labels.shape[1:] == (1,):
         labels = labels[:, 0]
+    if labels.ndim == 2 and _is_one_hot((labels + 1) / 2 if labels.dtype.kind in "if" else labels):
+        if labels.shape[1] == outputs and loss != "cross-entropy":
+            classes = _classes(np.argmax(labels, axis=1), outputs, name)
+            return classes._replace(columns=labels.astype(np.float64), squared=True)
+        labels = np.argmax(labels, axis=1)
     if labels.ndim == 2 and _is_one_hot(labels):
         labels = np.argmax(labels, axis=1)
     if labels.ndim == 1 and _are_classes(labels, outputs):

@@ -27,6 +27,7 @@ class Twins(eqx.Module):
     """The scores of the network, of its Taylor models and of kernels in its place."""
 
     scores: tuple[Score, ...]
+    fitted_to: str  # the rows that the kernels learn from
     ridges: dict[str, float]  # chosen by leaving one out, in units of the kernel's mean diagonal
 
     def find(self, model: str) -> Score | None:
@@ -44,10 +45,11 @@ class Twins(eqx.Module):
             "parameters; kernel regression by exact leave-one-out, which estimates its test error",
             ("model", "data", "accuracy", "loss", "rows"),
             tuple(rows),
+            (f"The kernels learn from {self.fitted_to}.",),
         )
 
 
-HERE, TEST = "these rows", "the test data"
+HERE, TEST = "the rows given", "the test data"
 NETWORK, START = "network", "network at the start"
 LINEAR = "linear model"
 KERNEL_START, KERNEL_END = "kernel of the start", "kernel of the end"

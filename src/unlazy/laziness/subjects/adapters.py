@@ -249,6 +249,11 @@ def _split_nnx(model: Any) -> tuple[Any, Any, Any]:
     return graph, params, rest[0]
 
 
+def is_flax_module(value: Any) -> bool:
+    """Whether this is a module of Flax, Linen or NNX."""
+    return _is_flax(value, "flax.linen.module") or _is_flax(value, "flax.nnx.module")
+
+
 def _is_flax(value: Any, where: str) -> bool:
     """Whether this is a module of Flax, asked without importing it."""
     bases = ((base.__module__, base.__name__) for base in type(value).__mro__)

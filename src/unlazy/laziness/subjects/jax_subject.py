@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any function `f(params, x)` of JAX as the subject of a laziness report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -28,6 +28,7 @@ from unlazy.kernels.empirical.model import (
 )
 from unlazy.laziness.subjects.switches import active_units, find_switches
 from unlazy.taylor import displacement, terms
+from unlazy.taylor.movement import float64_if, is_wide
 
 _ROWS = 256  # samples that go through the network at a time
 
@@ -71,7 +72,7 @@ class JaxSubject:
             rows = problem.samples("x")
             like = jax.ShapeDtypeStruct(rows.shape, rows.dtype)
             check_outputs(problem.task.model, problem.task.trained, like)
-        self._layout = _layout(problem)
+        self._layout = _layout(self._whole(params, x))
 
     @property
     def where(self) -> str:
@@ -92,6 +93,10 @@ class JaxSubject:
         with problem.precision():
             return problem.samples("x")
 
+    def _whole(self, params: PyTree, x: Any) -> Problem:
+        """The network with all its layers, whether they are trained or not."""
+        return check_problem(self.f, params, {"x": x}, Options(None), traced=True)
+
     def outputs(self, params: PyTree, x: Any) -> Float[np.ndarray, "n c"]:
         """The outputs at all rows."""
         return _by_rows(self._problem(params, x), _outputs)
@@ -110,9 +115,33 @@ class JaxSubject:
 
     def weights(self, params: PyTree) -> dict[str, np.ndarray]:
         """The trained parameters by their paths."""
-        chosen, _ = partition(params, self.trained)
-        leaves = map(np.asarray, jax.tree.leaves(chosen))
-        return dict(zip(leaf_paths(chosen), leaves, strict=True))
+        with float64_if(is_wide(params)):
+            chosen, _ = partition(params, self.trained)
+            leaves = map(np.asarray, jax.tree.leaves(chosen))
+            return dict(zip(leaf_paths(chosen), leaves, strict=True))
+
+    def statistics(self, params: PyTree) -> dict[str, np.ndarray]:
+        """The running statistics by their paths."""
+        pairs = zip(leaf_paths(params), jax.tree.leaves(params), strict=True)
+        found = zip(pairs, jax.tree.leaves(roles(params)), strict=True)
+        return {path: np.asarray(leaf) for (path, leaf), role in found if role is Role.STATISTIC}
+
+    def moved(self, start: PyTree, end: PyTree) -> PyTree:
+        """The end, with all that is not trained as it is at the start; statistics are the end's."""
+        return self._where_moving(start, end, lambda _, to: to, lambda one: one)
+
+    def _where_moving(
+        self, start: PyTree, end: PyTree, moving: Callable[..., Any], else_: Callable[..., Any]
+    ) -> PyTree:
+        """A function of both where parameters are trained or statistics, else one of the start."""
+        chosen, _ = partition(start, self.trained)
+
+        def of(role: Role, one: Any, other: Any, kept: Any) -> Any:
+            moves = role is Role.STATISTIC or kept is not None
+            return moving(one, other) if moves else else_(one)
+
+        is_none = lambda leaf: leaf is None  # noqa: E731
+        return jax.tree.map(of, roles(start), start, end, chosen, is_leaf=is_none)
 
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:
         """A weight as a matrix with one row per neuron."""
@@ -146,26 +175,21 @@ class JaxSubject:
         self, start: PyTree, end: PyTree, x: Any, order: int
     ) -> Float[np.ndarray, "{order}+1 n c"]:
         """The Taylor terms of the outputs; running statistics go along with the parameters."""
-        delta = self._movement(start, end)
-        samples = self._problem(start, x).samples("x")
+        problem = self._problem(start, x)
 
         def of(rows: Array) -> np.ndarray:
             return np.asarray(terms(self.f, start, delta, rows, order, at_kinks="jax"))
 
-        found = _joined([of(samples[i:j]) for i, j in _blocks(len(samples))], len(samples), axis=1)
-        return found.reshape(order + 1, len(samples), -1)
+        with problem.precision():
+            delta, samples = self._movement(start, end), problem.samples("x")
+            parts = [of(samples[i:j]) for i, j in _blocks(len(samples))]
+        return _joined(parts, len(samples), axis=1).reshape(order + 1, len(samples), -1)
 
     def _movement(self, start: PyTree, end: PyTree) -> PyTree:
         """The movement of the trained parameters and of the statistics; None elsewhere."""
         displacement(start, end)  # its checks name the leaf that does not fit
-        chosen, _ = partition(start, self.trained)
-
-        def move(role: Role, one: Any, other: Any, kept: Any) -> Any:
-            moves = role is Role.STATISTIC or kept is not None
-            return jnp.asarray(other) - jnp.asarray(one) if moves else None
-
-        is_none = lambda leaf: leaf is None  # noqa: E731
-        return jax.tree.map(move, roles(start), start, end, chosen, is_leaf=is_none)
+        by = lambda one, other: jnp.asarray(other) - jnp.asarray(one)  # noqa: E731
+        return self._where_moving(start, end, by, lambda _: None)
 
     def active_units(self, params: PyTree, x: Any) -> dict[str, Bool[np.ndarray, "n units"]]:
         """Which units of every ReLU are active at each row."""
@@ -173,8 +197,8 @@ class JaxSubject:
         return dict(zip(self._layout.switches, _by_rows(problem, active), strict=True))
 
     def last_features(self, params: PyTree, x: Any) -> Float[np.ndarray, "n k"]:
-        """What the last layer is multiplied with."""
-        problem = self._problem(params, x)
+        """What the last layer is multiplied with, whether that layer is trained or not."""
+        problem = self._whole(params, x)
         with problem.precision():
             rows = problem.samples("x")
             path = last_layer(problem.task, rows)

@@ -32,6 +32,14 @@ class Subject(Protocol):
         """The trained parameters by their paths, such as `layers/0/weight`."""
         ...
 
+    def statistics(self, params: Any) -> dict[str, np.ndarray]:
+        """The running statistics by their paths; empty for a model without any."""
+        ...
+
+    def moved(self, start: Any, end: Any) -> Any:
+        """The end, with all that is not trained as it is at the start; statistics are the end's."""
+        ...
+
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:
         """A weight as a matrix with one row per neuron; None for biases, scales and the like."""
         ...

@@ -3,7 +3,8 @@ r"""Find the ReLUs of a network: the units that are either active or not at an i
 
 They are found in the traced program, under whatever name the network calls them: `max(z, 0)`, also
 within `jax.nn.relu` and its like, and `where(z > 0, z, a z)` with a number a. Loops and branches
-are not searched.
+are not searched. A maximum that goes into a root keeps a variance from falling below 0, as in layer
+normalisation, and is no ReLU.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from jaxtyping import Array, Bool
 from unlazy.core.jaxprs import Name, Program, Step, flattened, read
 
 _COMPARISONS = ("gt", "ge", "lt", "le")
+_ROOTS = ("sqrt", "rsqrt")
 _MOVES = ("broadcast_in_dim", "convert_element_type", "reshape", "copy")
 
 
@@ -33,7 +35,7 @@ def find_switches(program: Program) -> list[Switch]:
     found: dict[Name, Switch] = {}
     for k, step in enumerate(program.steps):
         for z in _switched(program, step, zeros):
-            if isinstance(z, int):
+            if isinstance(z, int) and not _goes_into_root(program, step):
                 found.setdefault(z, Switch(k, z))
     return list(found.values())
 
@@ -56,6 +58,16 @@ def _switched(program: Program, step: Step, zeros: set[Name]) -> Iterator[Any]:
         for side in (0, 1):
             if _is_zero(step.operands[1 - side], zeros) and _chooses(program, step, side, zeros):
                 yield step.operands[side]
+
+
+def _goes_into_root(program: Program, step: Step) -> bool:
+    """Whether a result is used in roots alone, with a constant added to it or not."""
+    users = [other for other in program.steps if step.results[0] in other.operands]
+    return bool(users) and all(
+        user.eqn.primitive.name in _ROOTS
+        or (user.eqn.primitive.name in ("add", *_MOVES) and _goes_into_root(program, user))
+        for user in users
+    )
 
 
 def _switched_within(step: Step) -> Iterator[Any]:

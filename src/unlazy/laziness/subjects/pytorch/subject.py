@@ -105,6 +105,18 @@ class TorchSubject:
         return {path_of(name): _on_host(value) for name, value in moving.items()}
 
     @entry
+    def statistics(self, params: Any) -> dict[str, np.ndarray]:
+        """The buffers of floats by their paths, such as running means."""
+        found = self._statistics(self._read(params))
+        return {path_of(name): _on_host(value) for name, value in found.items()}
+
+    @entry
+    def moved(self, start: Any, end: Any) -> dict[str, Tensor]:
+        """The end, with all that is not trained as it is at the start; statistics are the end's."""
+        first, last = self._read(start, "start"), self._read(end, "end")
+        return {**first.all(), **last.moving, **self._statistics(last)}
+
+    @entry
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:
         """A weight as a matrix with one row per neuron; None for biases, scales and embeddings."""
         return matrix_of(self.module, path, value)
@@ -195,6 +207,11 @@ class TorchSubject:
                 self.module, lambda: self._apply(state.all(), rows)
             ),
         )
+
+    def is_view(self, params: Any) -> bool:
+        """Whether these are the tensors of the module itself, which change as it is trained."""
+        own, given = (self._read(each).moving for each in (self.module, params))
+        return all(own[name].data_ptr() == given[name].data_ptr() for name in own)
 
     def _read(self, params: Any, name: str = "params") -> State:
         return read_state(self.module, params, self._trained, name)
