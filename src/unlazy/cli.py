@@ -192,8 +192,8 @@ def diagnose(
     as_json: Json = False,
 ) -> int:
     """Diagnose your own model: how lazily was it trained, and would a kernel do as well?"""
-    from unlazy.experiments import disk, figures
-    from unlazy.laziness import report_page, scripts
+    from unlazy.experiments import figures
+    from unlazy.laziness import scripts
 
     _check_files(html, plot)
     with contextlib.ExitStack() as until_end:
@@ -206,7 +206,7 @@ def diagnose(
                     given, target, seconds=seconds, memory=bytes_, progress=progress
                 )
     if html is not None:
-        disk.replace_file(html, report_page.page(report).encode())
+        report.to_html(html)
     if plot is not None:
         figures.write_figure(report.plot(), plot)
     files = {"page": html, "figure": plot}

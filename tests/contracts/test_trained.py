@@ -25,6 +25,7 @@ PARAMS = TwoLayerParams(W=jnp.arange(6.0).reshape(3, 2) / 3, a=jnp.array([1.0, -
 X = jnp.array([[1.0, 0.0], [0.5, 1.0], [-1.0, 0.3], [0.2, 0.9]])
 DATA = (X, jnp.array([1.0, -1.0, 0.5, 2.0]))
 V = jax.tree.map(jnp.ones_like, PARAMS)
+END = jax.tree.map(lambda leaf: leaf + 0.1, PARAMS)
 
 
 def after_training(trainer, **options):
@@ -45,6 +46,7 @@ CALLS = {
         escape.direction_penalty(NET, PARAMS, X, rank=1, trained=trained).spectrum
     ),
     "kernels.empirical_ntk": of_network(kernels.empirical_ntk),
+    "kernels.empirical_ntk_by_layer": of_network(kernels.empirical_ntk_by_layer),
     "kernels.empirical_ntk_diagonal": of_network(kernels.empirical_ntk_diagonal),
     "kernels.empirical_ntk_traced": of_network(kernels.empirical_ntk_traced),
     "kernels.empirical_operator": lambda trained: kernels.empirical_operator(
@@ -64,6 +66,9 @@ CALLS = {
         ).largest
     ),
     "curvature.hvp": lambda trained: curvature.hvp(LOSS, PARAMS, V, data=DATA, trained=trained),
+    "laziness.diagnose": lambda trained: (
+        laziness.diagnose(NET, PARAMS, END, X, trained=trained, order=1).kernel_end
+    ),
     "laziness.output_scale_sweep": lambda trained: (
         laziness.output_scale_sweep(
             NET, PARAMS, DATA, gammas=[1.0], learning_rates=[0.1], epochs=1, trained=trained

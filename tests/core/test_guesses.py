@@ -2,6 +2,7 @@
 """A computation that begins with a function as it was gives what the function is now."""
 
 import types
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -170,7 +171,7 @@ def test_a_network_that_begins_to_mix_rows_is_refused():
 
 def test_a_guess_of_many_blocks_is_settled_first():
     f, change = number()
-    need = {"memory": 600}  # one row at a time
+    need: dict[str, Any] = {"memory": 600}  # one row at a time
     K = empirical_ntk_traced(f, W, X, **need)
     change(2.0)
     np.testing.assert_allclose(empirical_ntk_traced(f, W, X, **need), 4 * K, rtol=1e-5)

@@ -39,4 +39,4 @@ def test_the_best_ridge_has_the_least_error_and_follows_the_scale_of_the_kernel(
 @pytest.mark.parametrize("ridges", [[], [0.0], [-1.0], [float("nan")]])
 def test_ridges_must_be_positive(problem, ridges):
     with pytest.raises(ValueError, match="`ridges` must be positive numbers"):
-        leave_one_out_path(*problem, ridges)
+        leave_one_out_path(problem[0], problem[1], ridges)

@@ -7,6 +7,7 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
+from unlazy.core.disk import replace_file
 from unlazy.core.summaries import counted
 from unlazy.laziness.measurements.sections import Section, in_words
 
@@ -40,8 +41,8 @@ thead th { position: sticky; top: 0; background: var(--paper); }
 
 
 def write_page(report: "Report", path: str | os.PathLike[str]) -> None:
-    """Write the page."""
-    pathlib.Path(path).write_text(page(report), encoding="utf-8")
+    """Write the page, whole or not at all; raises a `StoreError` where it cannot be written."""
+    replace_file(pathlib.Path(path), page(report).encode())
 
 
 def page(report: "Report") -> str:

@@ -22,8 +22,9 @@ def problem():
     return Network().apply, Network().init(jax.random.key(1), x), x
 
 
-def by_jacobian(f, params, x, layer: str, sign: bool = False):
+def by_jacobian(problem, layer: str, sign: bool = False):
     """The kernel of the parameters under one name, from their Jacobian."""
+    f, params, x = problem
     jacobian = jax.jacrev(f)(params, x)["params"][layer]
     flat = [g.reshape(len(x), g.shape[1], -1) for g in jax.tree.leaves(jacobian)]
     G = jnp.concatenate(flat, axis=2)
@@ -36,7 +37,7 @@ def test_every_layer_has_the_kernel_of_its_jacobian(problem):
     names = ["Conv_0", "Conv_1", "Dense_0", "LayerNorm_0"]
     assert sorted(kernels) == [f"params/{name}" for name in names]
     for name in names:
-        expected = by_jacobian(*problem, name)
+        expected = by_jacobian(problem, name)
         scale = np.abs(expected).max()
         np.testing.assert_allclose(kernels[f"params/{name}"], expected, atol=2e-5 * scale)
 
@@ -59,7 +60,7 @@ def test_little_memory_gives_the_same_kernels(problem, rows):
 def test_signs_of_the_gradients_are_taken_entry_by_entry(problem):
     kernels = empirical_ntk_by_layer(*problem, sign="both")
     np.testing.assert_allclose(
-        kernels["params/Dense_0"], by_jacobian(*problem, "Dense_0", sign=True), rtol=1e-6
+        kernels["params/Dense_0"], by_jacobian(problem, "Dense_0", sign=True), rtol=1e-6
     )
 
 
