@@ -231,12 +231,12 @@ def test_a_process_of_its_own_ends_soon_after_an_interrupt(folder):
     """)  # fmt: skip
     words = [sys.executable, "-m", "unlazy", "diagnose", "run.py"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    child = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
-    assert child.stderr is not None
-    assert child.stderr.readline() == "asleep\n"
-    child.send_signal(signal.SIGINT)
-    assert child.wait(20) == 130
-    assert child.stderr.read() == "unlazy: interrupted.\n"
+    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        assert child.stderr.readline() == "asleep\n"
+        child.send_signal(signal.SIGINT)
+        assert child.wait(20) == 130
+        assert child.stderr.read() == "unlazy: interrupted.\n"
 
 
 class Terminal(io.StringIO):

@@ -152,6 +152,23 @@ def test_batch_normalisation_that_has_seen_no_data_is_mentioned():
     assert "Mind" not in diagnose(f, seen, later, x).verdict.lazy
 
 
+def test_statistics_stay_with_the_parameters_that_are_left_out():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)
+    ).eval()
+    start, x = laziness.snapshot(module), torch.randn(6, 3)
+    end = {name: value + 1 for name, value in start.items()}
+    report = diagnose(module, start, end, x, trained=lambda path: path.startswith("2/"))
+    assert report.verdict.kind == "exactly lazy"
+    rest = {name: value for name, value in start.items() if name.startswith("0.")}
+    alone = diagnose(
+        module, start, {**end, **rest}, x, trained=lambda path: not path.startswith("0/")
+    )
+    assert "moved too" not in alone.verdict.lazy
+    assert alone.verdict.kind != "exactly lazy"  # the statistics of the end, and both its layers
+
+
 def test_a_start_that_moved_along_with_its_pytorch_module_is_an_error():
     torch = pytest.importorskip("torch")
     module, x = torch.nn.Linear(3, 1), torch.ones(4, 3)

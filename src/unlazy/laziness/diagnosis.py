@@ -77,7 +77,8 @@ def diagnose(
             like the outputs. None leaves out what needs them.
         test: further samples and labels `(x, y)`, on which the model and its twins are scored too.
         trained: which parameters count, as for `nets.partition`; None for all. The others stay at
-            their start throughout; the verdict says so where they moved. For PyTorch a function of
+            their start throughout; the verdict says so where they moved, and running statistics
+            stay with them. For PyTorch a function of
             the path, or booleans by name; None for those that require gradients.
         order: the last Taylor term, 1 or more.
         optimizer: "adam" adds the kernel of the signs of the gradients, which Adam's first steps

@@ -127,8 +127,20 @@ class JaxSubject:
         return {path: np.asarray(leaf) for (path, leaf), role in found if role is Role.STATISTIC}
 
     def moved(self, start: PyTree, end: PyTree) -> PyTree:
-        """The end, with all that is not trained as it is at the start; statistics are the end's."""
-        return self._where_moving(start, end, lambda _, to: to, lambda one: one)
+        """The end, with all that is not trained as it is at the start.
+
+        Statistics are the end's, unless other parameters moved too: they belong to those then.
+        """
+        ends = self._where_moving(start, end, lambda _, to: to, lambda one: one)
+        found = zip(*map(jax.tree.leaves, (roles(end), end, ends)), strict=True)
+        others = any(
+            role is Role.PARAMETER and not np.array_equal(given, kept)
+            for role, given, kept in found
+        )
+        if not others:
+            return ends
+        keep = lambda role, one, to: one if role is Role.STATISTIC else to  # noqa: E731
+        return jax.tree.map(keep, roles(start), start, ends)
 
     def _where_moving(
         self, start: PyTree, end: PyTree, moving: Callable[..., Any], else_: Callable[..., Any]
@@ -136,7 +148,7 @@ class JaxSubject:
         """A function of both where parameters are trained or statistics, else one of the start."""
         chosen, _ = partition(start, self.trained)
 
-        def of(role: Role, one: Any, other: Any, kept: Any) -> Any:
+        def of(role: Role | None, one: Any, other: Any, kept: Any) -> Any:
             moves = role is Role.STATISTIC or kept is not None
             return moving(one, other) if moves else else_(one)
 

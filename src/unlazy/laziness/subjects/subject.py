@@ -37,7 +37,10 @@ class Subject(Protocol):
         ...
 
     def moved(self, start: Any, end: Any) -> Any:
-        """The end, with all that is not trained as it is at the start; statistics are the end's."""
+        """The end, with all that is not trained as it is at the start.
+
+        Statistics are the end's, unless other parameters moved too: they belong to those then.
+        """
         ...
 
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:

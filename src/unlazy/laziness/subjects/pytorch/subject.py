@@ -112,9 +112,15 @@ class TorchSubject:
 
     @entry
     def moved(self, start: Any, end: Any) -> dict[str, Tensor]:
-        """The end, with all that is not trained as it is at the start; statistics are the end's."""
+        """The end, with all that is not trained as it is at the start.
+
+        Statistics are the end's, unless other parameters moved too: they belong to those then.
+        """
         first, last = self._read(start, "start"), self._read(end, "end")
-        return {**first.all(), **last.moving, **self._statistics(last)}
+        names = {name for name, _ in self.module.named_parameters()} - set(self._trained)
+        others = any(not torch.equal(first.fixed[name], last.fixed[name]) for name in names)
+        statistics = self._statistics(first if others else last)
+        return {**first.all(), **last.moving, **statistics}
 
     @entry
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:
