@@ -17,7 +17,7 @@ from unlazy.experiments.progress import Reporter, Stream
 def bar_on(stream: Stream, name: str) -> Iterator[Callable[[int, int], None]]:
     """One bar for one piece of work; nothing is shown if the stream is no terminal."""
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda done, expected: None  # noqa: ARG005
+        yield lambda done, expected: None  # noqa: ARG005  # the signature of progress
         return
     with _bars(stream) as bars:
         task = bars.add_task(name, total=None)

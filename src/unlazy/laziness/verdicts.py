@@ -81,7 +81,7 @@ def verdict(
     flips: Flips | None,
     twins: Twins | None,
     optimizer: str,
-    remarks: "Remarks",
+    remarks: Remarks,
 ) -> Verdict:
     """Judge a training by its measurements.
 

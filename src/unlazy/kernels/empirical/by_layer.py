@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from unlazy.core.compiling import jit_network, jit_untuned
 from unlazy.core.entries import entry
+from unlazy.core.filtering import remembered
 from unlazy.core.trained import Trained
 from unlazy.kernels.empirical.blockwise import recipe_of, starts
 from unlazy.kernels.empirical.contraction import contracted
@@ -78,10 +79,16 @@ def empirical_ntk_by_layer(
         size = max(1, need.block(problem.memory(need.whole(n))))
         leaves = leaf_kernels(task, rows, size, problem.progress)
         check()
-        recipe = recipe_of(task, rows)
-    named = zip(recipe.leaves(), layer_names(task, recipe), leaves, strict=True)
-    in_order = sorted(named, key=lambda each: each[0])
-    return by_name([K for *_, K in in_order], [name for _, name, _ in in_order])
+        places = _places(task, jax.ShapeDtypeStruct(rows.shape, rows.dtype))
+    in_order = sorted(zip(places, leaves, strict=True), key=lambda each: each[0])
+    return by_name([K for _, K in in_order], [name for (_, name), _ in in_order])
+
+
+@remembered  # the trace takes longer than a small kernel
+def _places(task: Task, x: jax.ShapeDtypeStruct) -> list[tuple[int, str]]:
+    """Of each of the features, the number of its leaf and the name of its layer."""
+    recipe = recipe_of(task, x)
+    return list(zip(recipe.leaves(), layer_names(task, recipe), strict=True))
 
 
 def layer_names(task: Task, recipe: Recipe) -> list[str]:

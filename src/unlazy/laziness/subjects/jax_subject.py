@@ -147,13 +147,7 @@ class JaxSubject:
     ) -> PyTree:
         """A function of both where parameters are trained or statistics, else one of the start."""
         chosen, _ = partition(start, self.trained)
-
-        def of(role: Role | None, one: Any, other: Any, kept: Any) -> Any:
-            moves = role is Role.STATISTIC or kept is not None
-            return moving(one, other) if moves else else_(one)
-
-        is_none = lambda leaf: leaf is None  # noqa: E731
-        return jax.tree.map(of, roles(start), start, end, chosen, is_leaf=is_none)
+        return where_moving(start, end, chosen, moving, else_)
 
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:
         """A weight as a matrix with one row per neuron."""
@@ -215,6 +209,23 @@ class JaxSubject:
             rows = problem.samples("x")
             path = last_layer(problem.task, rows)
             return np.asarray(layer_inputs(problem.task, rows, path))
+
+
+def where_moving(
+    start: PyTree,
+    end: PyTree,
+    trained: PyTree,
+    moving: Callable[..., Any],
+    else_: Callable[..., Any],
+) -> PyTree:
+    """A function of both where `trained` has a parameter and at statistics, else of the start."""
+
+    def of(role: Role | None, one: Any, other: Any, kept: Any) -> Any:
+        moves = role is Role.STATISTIC or kept is not None
+        return moving(one, other) if moves else else_(one)
+
+    is_none = lambda leaf: leaf is None  # noqa: E731
+    return jax.tree.map(of, roles(start), start, end, trained, is_leaf=is_none)
 
 
 class _Layout(NamedTuple):

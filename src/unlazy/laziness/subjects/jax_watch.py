@@ -12,13 +12,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from unlazy.core.compiling import jit_network
 from unlazy.core.current import current
 from unlazy.core.float64 import float64
-from unlazy.core.roles import Role, roles
 from unlazy.core.trained import partition
 from unlazy.kernels.empirical.blockwise import recipe_of
 from unlazy.kernels.empirical.by_layer import by_name, layer_names, leaf_kernels, leaf_paths
 from unlazy.kernels.empirical.model import Model, Options, Task, check_problem, check_rowwise
 from unlazy.kernels.empirical.ntk import survey
-from unlazy.laziness.subjects.jax_subject import JaxSubject, Projected, active
+from unlazy.laziness.subjects.jax_subject import JaxSubject, Projected, active, where_moving
 from unlazy.laziness.subjects.watch import Sight, Squares
 from unlazy.taylor import terms
 from unlazy.taylor.movement import float64_if, is_wide, matched
@@ -117,21 +116,11 @@ def _look(
     now: Task, start: Task, x: Array, before: list[Bool[Array, "n units"]], order: int
 ) -> _Look:
     begin, end = (eqx.combine(task.trained, task.model.frozen) for task in (start, now))
-    delta = _movement(begin, end, start.trained)
+    delta = where_moving(begin, end, start.trained, lambda one, to: to - one, lambda _: None)
     found = terms(start.model.f, begin, delta, x, order, at_kinks="jax")
     flips = [jnp.sum(b != a) for b, a in zip(before, active(now, x), strict=True)]
     outputs = now.model.batch(now.trained, x)
     return _Look(outputs, found, jnp.stack(flips) if flips else jnp.zeros(0, jnp.int32))
-
-
-def _movement(start: PyTree, end: PyTree, trained: PyTree) -> PyTree:
-    """The movement of the trained parameters and of the statistics; None elsewhere."""
-
-    def move(role: Role, one: Any, other: Any, kept: Any) -> Any:
-        return other - one if role is Role.STATISTIC or kept is not None else None
-
-    is_none = lambda leaf: leaf is None  # noqa: E731
-    return jax.tree.map(move, roles(start), start, end, trained, is_leaf=is_none)
 
 
 @jax.jit

@@ -52,7 +52,8 @@ def test_training_mode_is_refused_with_the_modules_named(part, name):
 
 
 def test_training_mode_without_dropout_and_batch_normalisation_is_no_matter():
-    TorchSubject(mlp(nn.Dropout(0.0), nn.LayerNorm(4), nn.InstanceNorm1d(4)).train())
+    module = mlp(nn.Dropout(0.0), nn.LayerNorm(4), nn.InstanceNorm1d(4)).train()
+    assert TorchSubject(module).module.training
 
 
 def test_batch_statistics_in_evaluation_mode_are_refused():
