@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from unlazy.kernels import blocks, ntk
+from unlazy.kernels.sizes import rows_for
 
 TRACED = []
 
@@ -35,7 +36,8 @@ def test_one_program_serves_all_blocks_of_a_symmetric_matrix(n):
     with jax.enable_x64(True):
         H = blocks.angular_matrix(Recorded(f"n={n}"), list, x, None, jnp.dtype("float64"))
     assert len(TRACED) == 1
-    assert TRACED[0] == (-(-n // len(blocks.block_rows(n))),) * 2
+    padded = rows_for(n)
+    assert TRACED[0] == (-(-padded // len(blocks.block_rows(padded))),) * 2
     np.testing.assert_array_equal(np.asarray(H), np.asarray(H).T)
     np.testing.assert_allclose(np.asarray(H), x @ x.T, rtol=1e-12, atol=1e-12)
 
@@ -48,7 +50,7 @@ def test_a_cross_matrix_in_blocks_is_the_same_matrix(monkeypatch):
     x2[43] = x1[70]  # a near pair in the last block of both sides
     with jax.enable_x64(True):
         H = blocks.angular_matrix(Recorded("cross"), list, x1, x2, jnp.dtype("float64"))
-    assert TRACED[0] == (24, 22)
+    assert TRACED[0] == (24, 24)  # of 96 and 48 rows, with those that pad
     assert len(TRACED) == 2  # the blocks, and the near pair
     np.testing.assert_allclose(np.asarray(H), x1 @ x2.T, rtol=1e-12, atol=1e-11)
 
@@ -82,3 +84,15 @@ def test_the_program_does_not_grow_with_depth(activation):
         return traced.lower(np.ones((3, 2))).as_text().count("\n")
 
     assert lines(48) == lines(960)
+
+
+def test_one_program_serves_many_numbers_of_rows_and_columns():
+    TRACED.clear()
+    draw = np.random.default_rng(3)
+    kernel = Recorded("few sizes")
+    with jax.enable_x64(True):
+        for n1, n2, d in [(65, 97, 5), (70, 128, 8), (96, 100, 7), (96, 128, 6)]:
+            x1, x2 = draw.standard_normal((n1, d)), 5 * draw.standard_normal((n2, d))
+            H = blocks.angular_matrix(kernel, list, x1, x2, jnp.dtype("float64"))
+            np.testing.assert_allclose(np.asarray(H), x1 @ x2.T, rtol=1e-12, atol=1e-12)
+    assert TRACED == [(96, 128)]

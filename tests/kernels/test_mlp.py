@@ -26,18 +26,18 @@ def rows(n=7, d=4, seed=0):
     return rng.standard_normal((n, d)) * rng.uniform(0.3, 2.0, (n, 1))
 
 
-def naive_relu(x, depth, wv, bv):
+def naive_relu(x, depth, wv, bv, fixed=0):
     """The recursion of the docstring in NumPy, through arccos: (all, hidden, last)."""
     C = wv * x @ x.T / x.shape[1] + bv
-    theta, backward = C, 0 * C
-    for _ in range(depth):
+    theta, backward = C * (fixed == 0), 0 * C
+    for l in range(1, depth + 1):
         s = np.sqrt(np.diag(C))
         c = np.clip(C / np.outer(s, s), -1, 1)
         angle = np.arccos(c)
         kappa = np.sqrt(1 - c**2) + c * (np.pi - angle)
         C = wv * np.outer(s, s) * kappa / (2 * np.pi) + bv
         backward = wv * (np.pi - angle) / (2 * np.pi) * theta
-        theta = C + backward
+        theta = (fixed <= l) * C + backward
     return {"all": theta, "hidden": backward, "last": C}
 
 
@@ -62,7 +62,7 @@ def empirical(activation, depth, wv, bv, x, *, width, networks, key):
         flat = [g.reshape(len(x), -1) for layer in jac for g in layer]
         parts = [jnp.matmul(g, g.T, precision="highest") for g in flat]
         hidden, last = sum(parts[:-2]), sum(parts[-2:])
-        return jnp.stack([hidden + last, hidden, last])
+        return jnp.stack([hidden + last, hidden, last, sum(parts[2:])])
 
     return np.asarray(jax.lax.map(one, jr.split(key, networks)), np.float64)
 
@@ -72,18 +72,19 @@ def empirical(activation, depth, wv, bv, x, *, width, networks, key):
     ("activation", "depth"), [("relu", 1), ("relu", 2), ("erf", 2), ("tanh", 2), ("gelu", 1)]
 )
 def test_finite_networks_converge_to_the_kernels(activation, depth, getkey):
-    # Means over 100 networks, 4 standard errors: each of the 18 entries fails with probability
-    # 1.2e-4 (Student's t), so a test fails on a fresh seed with probability at most 0.002. The bias
+    # Means over 100 networks, 4 standard errors: each of the 24 entries fails with probability
+    # 1.2e-4 (Student's t), so a test fails on a fresh seed with probability at most 0.003. The bias
     # of width 400 is of order 1/400, within a standard error.
     x = jnp.asarray(rows(3), jnp.float32)
     samples = empirical(
         ul.activation(activation), depth, 1.5, 0.3, x, width=400, networks=100, key=getkey()
     )
     mean, error = samples.mean(axis=0), samples.std(axis=0, ddof=1) / math.sqrt(len(samples))
-    for part, trained in enumerate(TRAINED):
+    parts = [*({"trained": trained} for trained in TRAINED), {"fixed_layers": 1}]
+    for part, chosen in enumerate(parts):
         exact = np.asarray(
             ntk(x, depth=depth, activation=activation, weight_variance=1.5, bias_variance=0.3,
-                trained=trained)
+                **chosen)
         )  # fmt: skip
         assert (np.abs(mean[part] - exact) / error[part]).max() < 4
 
@@ -97,6 +98,23 @@ def test_relu_follows_the_recursion(bias, trained):
     np.testing.assert_allclose(np.asarray(ours), expected, rtol=3e-7)  # its own diagonal's arccos
     off = ~np.eye(12, dtype=bool)
     np.testing.assert_allclose(np.asarray(ours)[off], expected[off], rtol=1e-13)
+
+
+@pytest.mark.parametrize("fixed", [1, 2, 3])
+def test_fixed_first_layers_follow_the_recursion(fixed):
+    x, off = rows(12), ~np.eye(12, dtype=bool)
+    ours = np.asarray(ntk(x, depth=3, bias_variance=0.4, fixed_layers=fixed))
+    expected = naive_relu(x, 3, 2.0, 0.4, fixed)["all"]
+    np.testing.assert_allclose(ours[off], expected[off], rtol=1e-13)
+    np.testing.assert_allclose(ours, expected, rtol=3e-7)
+
+
+def test_one_program_serves_every_number_of_fixed_layers(compilations):
+    ntk(rows(), depth=3, weight_variance=1.9)
+    compilations.clear()
+    every = [np.asarray(ntk(rows(), depth=3, fixed_layers=j)) for j in range(4)]
+    assert compilations == []
+    np.testing.assert_array_equal(every[3], np.asarray(nngp(rows(), depth=3)))
 
 
 @pytest.mark.parametrize("weight_variance", [2.0, 0.7])
@@ -300,6 +318,7 @@ def test_jit_and_gradient_agree_with_the_plain_call(activation, x64):
         ({"weight_variance": 0.0}, "`weight_variance` must be a positive number"),
         ({"bias_variance": -1.0}, "`bias_variance` must be a positive number, got"),
         ({"trained": "first"}, "`trained` must be a known name, got trained='first'"),
+        ({"fixed_layers": 2}, "`fixed_layers` must be an integer from 0 to 1, got fixed_layers=2"),
         ({"activation": "rellu"}, "Did you mean 'relu'"),
         ({"dtype": "float16"}, "`dtype` must be float32 or float64"),
     ],

@@ -12,9 +12,10 @@ from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_count, check_positive
 from unlazy.core.entries import entry
-from unlazy.kernels.blocks import angular_matrix, check_pair, polar
+from unlazy.kernels.blocks import angular_matrix, check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.mlp import MOST_LAYERS, ntk
+from unlazy.kernels.polar import polar
 from unlazy.special import arc_cosine
 
 

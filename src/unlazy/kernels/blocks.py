@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
-from unlazy.core.checks import as_array, check_inputs, is_known, some_rows
+from unlazy.core.checks import as_array, check_inputs, is_known
 from unlazy.core.compiling import jit_untuned_static
-from unlazy.core.float64 import float64
 from unlazy.kernels.parts import even_parts, of_one_size
+from unlazy.kernels.polar import padded_polar, polar
 
 # Block rows of the symmetric product: with 8, the work is 9/16 of the full product, and a block
 # is still large enough for the product to run at full speed (measured at n = 4000).
@@ -59,18 +59,6 @@ class AngularKernel(Protocol):
     def diagonal(self, rows: Any) -> Float[Array, " n"]:
         """The kernel of each row with itself."""
         ...
-
-
-class Polar(NamedTuple):
-    """Rows split into norm and direction; a row of zeros has norm 0 and direction 0."""
-
-    norm: Float[Array, " n"]
-    unit: Float[Array, "n d"]
-
-
-class _Checked(NamedTuple):
-    parts: Polar
-    nonzero: Bool[Array, " n"]  # whether the row had an entry other than 0 before any rounding
 
 
 class _Side(NamedTuple):
@@ -115,47 +103,6 @@ def check_pair(
     return CheckedPair(x1, x2, dtype)
 
 
-def polar(x: Array | np.ndarray, name: str, dtype: jnp.dtype) -> Polar:
-    """Norms and directions, with no square over- or underflowing on the way.
-
-    Raises if the squared norm of a row that is not zero is out of the range of `dtype`: its kernel
-    with itself would be infinite or zero.
-    """
-    if not is_known(x):
-        return _polar(jnp.asarray(x, dtype), dtype).parts
-    with float64():
-        rows = _polar(jnp.asarray(x), dtype)
-    parts = rows.parts
-    if not is_known(parts.norm):  # a known `x`, inside a program
-        return parts
-    norm, range_ = np.asarray(parts.norm, np.float64), jnp.finfo(dtype)
-    with np.errstate(over="ignore"):
-        outside = ~((norm**2 >= float(range_.tiny)) & (norm**2 <= float(range_.max)))
-    wrong = np.flatnonzero(outside & np.asarray(rows.nonzero))
-    if wrong.size:
-        raise ValueError(
-            f"`{name}` must have rows whose squared norm is within the range of {dtype}, "
-            f"got {name} out of it in {some_rows(wrong)}. Rescale the inputs."
-        )
-    return parts
-
-
-@jax.jit(static_argnums=1)
-def _polar(x: Float[Array, "n d"], dtype: jnp.dtype) -> _Checked:
-    # From the rows as they came: in float32 a row of 1e-200 would already be zero.
-    nonzero, x = jnp.any(x != 0, axis=1), x.astype(dtype)
-    scale = jnp.max(jnp.abs(x), axis=1)
-    safe = jnp.where(scale > 0, scale, 1)
-    scaled = x / safe[:, None]
-    # The inner where keeps the infinite slope of the root at 0 out of differentiation.
-    square = jnp.sum(scaled**2, axis=1)
-    length = jnp.sqrt(jnp.where(scale > 0, square, 1))
-    norm = scale * length
-    # Rows that are of unit norm to rounding count as such: their diagonal is then exact.
-    norm = jnp.where(jnp.abs(norm - 1) <= 4 * jnp.finfo(dtype).eps, jnp.ones_like(norm), norm)
-    return _Checked(Polar(norm, scaled / length[:, None]), nonzero)
-
-
 def angular_matrix(
     kernel: AngularKernel,
     rows: Callable[[list[Float[Array, "_"]]], list[Any]],
@@ -168,12 +115,16 @@ def angular_matrix(
     `rows` is called once, with the norms of each side: how many numbers it gives per row may depend
     on their values (the degrees of a series do), and the two sides of a pair must have as many.
     """
-    p1 = polar(x1, "x1", dtype)
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    split = padded_polar if is_known(x1) and is_known(x2) else polar
+    p1 = split(x1, "x1", dtype)
     if x2 is None:
-        return kernel_matrix(kernel, p1.unit, *rows([p1.norm]))
-    p2 = polar(x2, "x2", dtype)
-    rows1, rows2 = rows([p1.norm, p2.norm])
-    return kernel_matrix(kernel, p1.unit, rows1, p2.unit, rows2)
+        H = kernel_matrix(kernel, p1.unit, *rows([p1.norm]))
+    else:
+        p2 = split(x2, "x2", dtype)
+        rows1, rows2 = rows([p1.norm, p2.norm])
+        H = kernel_matrix(kernel, p1.unit, rows1, p2.unit, rows2)
+    return H if H.shape == (n1, n2) else H[:n1, :n2]
 
 
 def kernel_matrix(
@@ -206,6 +157,7 @@ def _near(dtype: jnp.dtype) -> float:
     return 1e-5 if dtype == jnp.float64 else 1e-3
 
 
+@jax.jit  # by itself: the arithmetic on the cosines is then compiled for all numbers of columns
 def _cosines(u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"]) -> Float[Array, "n1 n2"]:
     return jnp.matmul(u1, u2.T, precision=jax.lax.Precision.HIGHEST)
 
@@ -234,12 +186,14 @@ def _cross(kernel: AngularKernel, side1: _Side, side2: _Side) -> _Gram:
         of_one_size(even_parts(n, math.ceil(n / _LARGEST_CROSS_BLOCK))) for n in (n1, n2)
     )
     if len(down.starts) == len(right.starts) == 1 or not is_known(_probe(side1, side2)):
-        return _block(kernel, side1, side2)
+        return _block(kernel, _cosines(side1.unit, side2.unit), side1.rows, side2.rows)
     H, near = _zeros((n1, n2), side1.unit.dtype), []
     for i in down.starts:
         rows = _take(side1, i, down.size)
         for j in right.starts:
-            block = _block(kernel, rows, _take(side2, j, right.size))
+            columns = _take(side2, j, right.size)
+            cos = _cosines(rows.unit, columns.unit)
+            block = _block(kernel, cos, rows.rows, columns.rows)
             H = _set(H, block.values, i, j)
             near.append(block.has_near_pairs)
     return _Gram(H, _any(near))
@@ -250,12 +204,14 @@ def _symmetric(kernel: AngularKernel, side: _Side) -> _Gram:
     n = side.unit.shape[0]
     blocks = of_one_size(block_rows(n))
     if len(blocks.starts) == 1 or not is_known(_probe(side)):
-        return _square(kernel, side)
+        return _square(kernel, _cosines(side.unit, side.unit), side.rows)
     H, near = _zeros((n, n), side.unit.dtype), []
     for k, i in enumerate(blocks.starts):
         rows = _take(side, i, blocks.size)
         for j in blocks.starts[k:]:
-            block = _upper_block(kernel, rows, _take(side, j, blocks.size), j - i)
+            columns = _take(side, j, blocks.size)
+            cos = _cosines(rows.unit, columns.unit)
+            block = _upper_block(kernel, cos, rows.rows, columns.rows, j - i)
             # Where blocks share a row, the last one stays, on both sides of the diagonal.
             H = _set_both(H, block.values, i, j)
             near.append(block.has_near_pairs)
@@ -269,35 +225,35 @@ def _probe(*sides: _Side) -> Array:
 
 
 @jit_untuned_static
-def _block(kernel: AngularKernel, rows: _Side, columns: _Side) -> _Gram:
-    cos = _cosines(rows.unit, columns.unit)
+def _block(kernel: AngularKernel, cos: Float[Array, "n1 n2"], rows1: Any, rows2: Any) -> _Gram:
     near = jnp.any(jnp.abs(cos) > 1 - _near(cos.dtype))
-    return _Gram(_evaluate(kernel, cos, rows.rows, columns.rows), near)
+    return _Gram(_evaluate(kernel, cos, rows1, rows2), near)
 
 
 @jit_untuned_static
-def _upper_block(kernel: AngularKernel, rows: _Side, columns: _Side, right: int | Array) -> _Gram:
+def _upper_block(
+    kernel: AngularKernel, cos: Float[Array, "b b"], rows1: Any, rows2: Any, right: int | Array
+) -> _Gram:
     """A block that starts `right` columns from the diagonal; it may meet the diagonal or not."""
-    place = jnp.arange(len(rows.unit), dtype=jnp.int32)
+    place = jnp.arange(len(cos), dtype=jnp.int32)
     diagonal = place[:, None] == (right + place)[None, :]
     # Zero on the diagonal first: such a pair is not near, and the diagonal has its own formula.
-    cos = jnp.where(diagonal, 0, _cosines(rows.unit, columns.unit))
+    cos = jnp.where(diagonal, 0, cos)
     near = jnp.any(jnp.abs(cos) > 1 - _near(cos.dtype))
-    values = _evaluate(kernel, cos, rows.rows, columns.rows)
-    return _Gram(jnp.where(diagonal, kernel.diagonal(rows.rows)[:, None], values), near)
+    values = _evaluate(kernel, cos, rows1, rows2)
+    return _Gram(jnp.where(diagonal, kernel.diagonal(rows1)[:, None], values), near)
 
 
 @jit_untuned_static
-def _square(kernel: AngularKernel, side: _Side) -> _Gram:
+def _square(kernel: AngularKernel, cos: Float[Array, "n n"], rows: Any) -> _Gram:
     """The whole matrix at once, for few rows and inside of other programs."""
-    cos = _cosines(side.unit, side.unit)
     # A product of a matrix with its own transpose need not come out symmetric to the last bit.
     cos = (cos + cos.T) / 2
     diagonal = jnp.eye(cos.shape[0], dtype=bool)
     near = jnp.any((jnp.abs(cos) > 1 - _near(cos.dtype)) & ~diagonal)
     # Zero on the diagonal first, so that no infinite slope is met there.
-    values = _evaluate(kernel, jnp.where(diagonal, 0, cos), side.rows, side.rows)
-    return _Gram(jnp.where(diagonal, kernel.diagonal(side.rows)[:, None], values), near)
+    values = _evaluate(kernel, jnp.where(diagonal, 0, cos), rows, rows)
+    return _Gram(jnp.where(diagonal, kernel.diagonal(rows)[:, None], values), near)
 
 
 @jax.jit(static_argnums=(0, 1))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from unlazy.core.checks import check_count, check_name, check_positive, is_known, some_rows
 from unlazy.core.compiling import jit_untuned
@@ -37,6 +37,7 @@ def ntk(
     weight_variance: int | float = 2.0,
     bias_variance: int | float = 0.0,
     trained: str = "all",
+    fixed_layers: int = 0,
     dtype: jax.typing.DTypeLike = "float64",
 ) -> Float[Array, "n1 n2"]:
     r"""The neural tangent kernel of a fully connected network of infinite width.
@@ -55,7 +56,9 @@ def ntk(
 
     "all" gives $\Theta^{L+1}$; "last" its first term, the readout's own, which is `nngp`; "hidden"
     its second term, the readout being fixed. For one hidden ReLU layer without biases, "hidden" is
-    $(\sigma_w^4 / d)$ times `relu_gram`.
+    $(\sigma_w^4 / d)$ times `relu_gram`. Where the first $j$ layers are fixed, $\Theta^l = 0$ for
+    $l \le j$, and the recursion adds $\Sigma^l$ from $l = j + 1$ on; with all hidden layers fixed,
+    this is `nngp`.
 
     Rows may have any norm. With `x2` None the matrix is symmetric to the last bit and the diagonal
     follows its own recursion; nearly parallel rows keep their angle through every layer of ReLU,
@@ -75,7 +78,7 @@ def ntk(
     layers, `depth`. Inside your own `jax.jit` both sides of the diagonal are evaluated.
 
     Source: AR-6 at depth 1, RN-17 at depths 1 and 2; the recursion is arXiv:1806.07572's, in whose
-    notation our σ_w² multiplies the weights' variance.
+    notation our σ_w² multiplies the weights' variance. Fixed first layers are arXiv:1910.01663's.
 
     Args:
         x1: one input per row.
@@ -85,6 +88,7 @@ def ntk(
         weight_variance: σ_w², positive; 2 keeps the norm of a ReLU network's layers.
         bias_variance: σ_b², not negative. Where it is 0, no row may be zero.
         trained: "all", "hidden" (all but the readout) or "last" (the readout, with its bias).
+        fixed_layers: how many layers, from the first on, are not trained; from 0 to `depth`.
         dtype: what to compute in and return, "float64" or "float32", as in `relu_gram`.
 
     Example:
@@ -95,6 +99,7 @@ def ntk(
     check_count(depth, "depth", most=MOST_LAYERS)
     check_positive(weight_variance, "weight_variance")
     check_name(trained, _TRAINED, "trained")
+    check_count(fixed_layers, "fixed_layers", least=0, most=depth)
     if bias_variance != 0:
         check_positive(bias_variance, "bias_variance")
     biased = bool(bias_variance > 0)
@@ -108,7 +113,8 @@ def ntk(
         )
     kernel = _Mlp(dual, depth, trained, biased)
     spread = math.sqrt(weight_variance / x1.shape[1]), math.sqrt(weight_variance)
-    rows = partial(_sides, kernel, np.array([*spread, math.sqrt(bias_variance)]))
+    scales = np.array([*spread, math.sqrt(bias_variance)])
+    rows = partial(_sides, kernel, scales, np.arange(depth) >= fixed_layers)
     return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
 
 
@@ -158,6 +164,7 @@ class _Layer(NamedTuple):
     weights: Float[Array, "*rows"]  # the part of s due to the weights: weights^2 + bias^2 = 1
     bias: Float[Array, "*rows"]
     moments: RowMoments | None  # of the activation there; None at the readout
+    moves: Float[Array, "*rows"]  # 1 where the layer is trained, 0 where it is fixed
 
 
 class _Rows(NamedTuple):
@@ -185,11 +192,18 @@ class _Mlp:
     trained: str
     biased: bool
 
-    def layer(self, weights: Float[Array, " n"], bias: Float[Array, ""], dual: Dual | None):
+    def layer(
+        self,
+        weights: Float[Array, " n"],
+        bias: Float[Array, ""],
+        dual: Dual | None,
+        moves: Float[Array, ""],
+    ) -> _Layer:
         """A layer from the part of the standard deviation that its weights make."""
         s = jnp.hypot(weights, jnp.full_like(weights, bias)) if self.biased else weights
         safe = jnp.where(s > 0, s, 1)
-        return _Layer(s, weights / safe, bias / safe, None if dual is None else dual.rows(s))
+        moments = None if dual is None else dual.rows(s)
+        return _Layer(s, weights / safe, bias / safe, moments, jnp.broadcast_to(moves, s.shape))
 
     def pairs(
         self, cos: Float[Array, "*shape"], gap: Float[Array, "*shape"], rows1: _Rows, rows2: _Rows
@@ -202,7 +216,7 @@ class _Mlp:
             assert l2.moments is not None
             here = _add_bias(here, l1, l2) if self.biased else here
             # Products of the two rows' numbers come first: they commute to the last bit.
-            theta = (l1.s * l2.s) * here.cos + theta
+            theta = (l1.moves * l1.s * l2.s) * here.cos + theta
             moments: PairMoments = self.dual.pairs(
                 *here, Row(l1.s, l1.moments), Row(l2.s, l2.moments)
             )
@@ -219,7 +233,8 @@ class _Mlp:
     def diagonal(self, rows: _Rows) -> Float[Array, " n"]:
         def step(theta: Float[Array, " n"], layer: _Layer):
             assert layer.moments is not None
-            return rows.gain**2 * layer.moments.slope_square * (layer.s**2 + theta), None
+            own = layer.moves * layer.s**2
+            return rows.gain**2 * layer.moments.slope_square * (own + theta), None
 
         backward = jnp.zeros_like(rows.gain)
         for layers in rows.hidden:
@@ -237,25 +252,33 @@ class _Mlp:
 
 
 def _sides(
-    kernel: _Mlp, scales: Float[np.ndarray, " 3"], norms: list[Float[Array, "_"]]
+    kernel: _Mlp,
+    scales: Float[np.ndarray, " 3"],
+    moving: Bool[np.ndarray, " L"],
+    norms: list[Float[Array, "_"]],
 ) -> list[_Rows]:
     """The numbers of each side's rows, with as many terms of a series on both."""
-    scales = scales.astype(norms[0].dtype)
-    runs = _runs(kernel, scales, norms)
-    sides = [_recursion(kernel, runs, norm, scales) for norm in norms]
+    scales, moves = (values.astype(norms[0].dtype) for values in (scales, moving))
+    runs = _runs(kernel, scales, moves, norms)
+    sides = [_recursion(kernel, runs, norm, scales, moves) for norm in norms]
     for side, name in zip(sides, ("x1", "x2"), strict=False):
         _check_range(side.readout.s, name)
     return sides
 
 
-def _runs(kernel: _Mlp, scales: Float[np.ndarray, " 3"], norms: list[Float[Array, "_"]]):
+def _runs(
+    kernel: _Mlp,
+    scales: Float[np.ndarray, " 3"],
+    moves: Float[np.ndarray, " L"],
+    norms: list[Float[Array, "_"]],
+) -> tuple[_Run, ...]:
     """All hidden layers at once, but for a series: those that need as many terms as the last."""
     dual = kernel.dual
     every = (_Run(dual, kernel.depth),)
     if not isinstance(dual, SeriesDual) or not all(is_known(norm) for norm in norms):
         return every
     probe = (_Run(dual.probe(), kernel.depth),)
-    found = [_recursion(kernel, probe, norm, scales).hidden[0] for norm in norms]
+    found = [_recursion(kernel, probe, norm, scales, moves).hidden[0] for norm in norms]
     tails = [layers.moments.features for layers in found if layers.moments is not None]
     if not all(is_known(tail) for tail in tails):  # known norms, in a program
         return every
@@ -270,23 +293,26 @@ def _recursion(
     runs: tuple[_Run, ...],
     norm: Float[Array, " n"],
     scales: Float[Array | np.ndarray, " 3"],
+    moves: Float[Array | np.ndarray, " L"],
 ) -> _Rows:
     """The recursion of each row with itself; `scales` are those of the first layer, weights, bias.
 
     All of it is one program: operations of `jax.numpy` by themselves would each be compiled.
     """
     first, gain, bias = scales
-    weights, hidden = norm * first, []
+    weights, hidden, start = norm * first, [], 0
     for dual, count in runs:
 
-        def step(weights, _, dual=dual):
-            layer = kernel.layer(weights, bias, dual)
+        def step(weights, moves, dual=dual):
+            layer = kernel.layer(weights, bias, dual, moves)
             assert layer.moments is not None
             return layer.moments.rms * gain, layer
 
-        weights, layers = jax.lax.scan(step, weights, length=count)
+        weights, layers = jax.lax.scan(step, weights, moves[start : start + count])
         hidden.append(layers)
-    return _Rows(tuple(hidden), kernel.layer(weights, bias, None), jnp.full_like(norm, gain))
+        start += count
+    readout = kernel.layer(weights, bias, None, jnp.ones_like(gain))
+    return _Rows(tuple(hidden), readout, jnp.full_like(norm, gain))
 
 
 def _add_bias(here: _Correlation, l1: _Layer, l2: _Layer) -> _Correlation:

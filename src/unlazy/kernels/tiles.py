@@ -16,6 +16,7 @@ from unlazy.core.compiling import jit_untuned_static
 from unlazy.core.float64 import float64
 from unlazy.kernels.parts import even_parts, of_one_size
 from unlazy.kernels.precision import Widened
+from unlazy.kernels.sizes import rows_for
 from unlazy.linalg.iterative import Matmat, Progress
 
 _TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it holds at a time
@@ -23,6 +24,7 @@ _TILE_SHARE = 8  # one part in so many of the budget is for tiles
 _SMALLEST_TILE = 16
 _LARGEST_TILE = {"cpu": 2048}  # beyond, speed gains nothing and memory is lost
 _LARGEST_TILE_ELSEWHERE = 8192
+_WASTEFUL = 512  # rows of a tile from which on the time for rows that pad it shows
 _DIAGONAL_TILE = {"cpu": 128}  # rows: of such a tile only the diagonal is used
 _DIAGONAL_TILE_ELSEWHERE = 1024  # there the number of calls costs more than the tiles
 
@@ -101,7 +103,12 @@ class Tiles(eqx.Module):
     def _parts(self) -> list[tuple[int, int]]:
         side = math.isqrt(self.memory // (_TILE_SHARE * _TEMPORARIES * 8))
         most = _LARGEST_TILE.get(self._platform, _LARGEST_TILE_ELSEWHERE)
-        return even_parts(self.n, math.ceil(self.n / min(max(side, _SMALLEST_TILE), most)))
+        count = math.ceil(self.n / min(max(side, _SMALLEST_TILE), most))
+        if self.n > _WASTEFUL * count:
+            # Kernels pad tiles to few sizes: of some more and smaller ones, those that waste least.
+            more = range(count, 2 * count + 1)
+            count = min(more, key=lambda count: count * rows_for(math.ceil(self.n / count)))
+        return even_parts(self.n, count)
 
     def _evaluated(self) -> list[slice]:
         """The rows of the tiles as evaluated: some reach back by a row, to be of one shape.

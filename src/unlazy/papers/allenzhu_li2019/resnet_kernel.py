@@ -10,9 +10,10 @@ from jaxtyping import Array, Float
 from unlazy.core.checks import check_name
 from unlazy.core.entries import entry
 from unlazy.kernels.angular import append_one
-from unlazy.kernels.blocks import check_pair, polar
+from unlazy.kernels.blocks import check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.mlp import ntk
+from unlazy.kernels.polar import polar
 
 
 @entry
