@@ -5,6 +5,7 @@ from unlazy import curvature as curvature
 from unlazy import data as data
 from unlazy import dynamics as dynamics
 from unlazy import escape as escape
+from unlazy import estimators as estimators
 from unlazy import experiments as experiments
 from unlazy import kernels as kernels
 from unlazy import labels as labels

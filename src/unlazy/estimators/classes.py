@@ -48,8 +48,8 @@ def chosen_classes(
 
 def sample_weights(sample_weight: Any, n: int) -> Float64[np.ndarray, " n"]:
     """The weight of each of n rows, 1 where none is given; raises where one is negative."""
-    if sample_weight is None or np.ndim(sample_weight) == 0:
-        return np.full(n, 1.0 if sample_weight is None else float(sample_weight))
+    if sample_weight is None or isinstance(sample_weight, int | float | np.number):
+        sample_weight = np.full(n, 1.0 if sample_weight is None else float(sample_weight))
     weights = check_array(
         sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )

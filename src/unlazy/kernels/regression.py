@@ -2,6 +2,8 @@
 """Regression with a kernel: what a network trained to the end under that kernel would predict."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -85,19 +87,33 @@ class FittedKernelRegression(eqx.Module):
                 f"the fit, got x.shape={shape}."
             )
         check_finite(x, "x")
-        with float64():
-            points = jnp.asarray(x, jnp.float64)
-            parts = [
-                self._predict_rows(points[start : start + _PREDICTION_ROWS], coefficients)
-                for start in range(0, points.shape[0], _PREDICTION_ROWS)
-            ]
-        return np.concatenate(parts)
+        return kernel_products(self.kernel, x, self.x, coefficients)
 
-    def _predict_rows(self, points: Array, coefficients: np.ndarray) -> np.ndarray:
-        total = np.zeros((points.shape[0], *coefficients.shape[1:]))
-        for start in range(0, len(coefficients), 4 * _PREDICTION_ROWS):
-            span = slice(start, start + 4 * _PREDICTION_ROWS)
-            with jax.default_matmul_precision("highest"):
-                K = self.kernel(points, self.x[span])
-                total += np.asarray(K @ jnp.asarray(coefficients[span]))
-        return total
+
+def kernel_products(
+    kernel: Callable[..., Any],
+    points: Float[Array | np.ndarray, "t *d"],
+    x: Float64[Array | np.ndarray, "n *d"],
+    coefficients: Float64[np.ndarray, "n *c"],
+) -> Float64[np.ndarray, "t *c"]:
+    """The product k(points, x) coefficients, in blocks of rows and of columns."""
+    # On the host NumPy cuts and multiplies: JAX would compile for the sizes of the last blocks.
+    xp = np if jax.default_backend() == "cpu" else jnp
+    with float64():
+        points, x, coefficients = (xp.asarray(v, xp.float64) for v in (points, x, coefficients))
+        parts = [
+            _block_row(kernel, points[start : start + _PREDICTION_ROWS], x, coefficients)
+            for start in range(0, points.shape[0], _PREDICTION_ROWS)
+        ]
+    return np.concatenate(parts)
+
+
+def _block_row(kernel: Callable[..., Any], points: Any, x: Any, coefficients: Any) -> np.ndarray:
+    xp = np if isinstance(points, np.ndarray) else jnp
+    total = np.zeros((points.shape[0], *coefficients.shape[1:]))
+    for start in range(0, len(coefficients), 4 * _PREDICTION_ROWS):
+        span = slice(start, start + 4 * _PREDICTION_ROWS)
+        with jax.default_matmul_precision("highest"):
+            K = xp.asarray(kernel(points, x[span]))
+            total += np.asarray(K @ coefficients[span])
+    return total

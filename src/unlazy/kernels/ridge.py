@@ -18,15 +18,18 @@ _RELATIVE = 10 ** np.linspace(-10, 3, 53)
 class RidgePath(eqx.Module):
     r"""Kernel ridge regression along a path of ridges, as `ridge_path` gives it.
 
-    $$f_\lambda(x) = k(x, X)\, (H + \lambda I)^{-1} y$$
+    $$f_\lambda(x) = k(x, X)\, \alpha_\lambda + b_\lambda$$
 
-    Source: RN-35, arXiv:1905.10337 section 8; leaving out is ours.
+    Source: RN-35, arXiv:1905.10337 section 8; weights, intercepts and leaving out are ours.
     """
 
     ridges: Float64[np.ndarray, " r"]  # lambda
-    coefficients: Float64[np.ndarray, "r n *c"]  # (H + lambda I)^-1 y
-    eigenvalues: Float64[np.ndarray, " n"]  # of H, largest first
+    coefficients: Float64[np.ndarray, "r n *c"]  # alpha; (H + lambda I)^-1 y without weights, b
+    intercepts: Float64[np.ndarray, "r *c"]  # b; 0 unless asked for
+    eigenvalues: Float64[np.ndarray, " n"]  # of H, of its rows times the roots of the weights
     vectors: Float64[np.ndarray, "n n"]
+    roots: Float64[np.ndarray, " n"]  # of the weights; 1 where none were given
+    has_intercept: bool = eqx.field(static=True, default=False)
 
     @entry
     def predict(self, H_cross: Float[Array | np.ndarray, "t n"]) -> Float64[np.ndarray, "r t *c"]:
@@ -39,7 +42,8 @@ class RidgePath(eqx.Module):
             )
         check_finite(H_cross, "H_cross")
         cross = np.asarray(H_cross, np.float64)
-        return np.moveaxis(np.tensordot(self.coefficients, cross, (1, 1)), -1, 1)
+        found = np.moveaxis(np.tensordot(self.coefficients, cross, (1, 1)), -1, 1)
+        return found + self.intercepts[:, None]
 
     @entry
     def errors(
@@ -58,15 +62,33 @@ class RidgePath(eqx.Module):
     def leave_one_out(self) -> Float64[np.ndarray, " r"]:
         r"""The mean squared error on samples left out one by one, summed over outputs.
 
-        In closed form: the error on a sample left out is $\alpha_i / [(H + \lambda I)^{-1}]_{ii}$,
-        with the coefficients $\alpha$ of all samples. A ridge may be chosen by it.
+        In closed form, by `surprises`. The mean is over the weights, where there are some. A ridge
+        may be chosen by it.
         """
-        inverse_diagonal = (self.vectors**2) @ _inverse(self.eigenvalues, self.ridges)
-        missed = self.coefficients.reshape(*inverse_diagonal.T.shape, -1)
-        return _mean_square(missed / inverse_diagonal.T[:, :, None])
+        weighted = self.surprises() * _columns_like(self.roots, self.coefficients[0])
+        return _mean_square(weighted) * (len(self.roots) / np.sum(self.roots**2))
+
+    def surprises(self) -> Float64[np.ndarray, "r n *c"]:
+        r"""Minus the error on each sample when it is left out: label minus prediction.
+
+        $$y_i - f_{-i}(x_i) = \frac{\beta_i}{\sqrt{w_i}\,
+        [A^{-1} - A^{-1} s s^\top A^{-1} / (s^\top A^{-1} s)]_{ii}}$$
+
+        with $A = \sqrt{W} H \sqrt{W} + \lambda I$, $s = \sqrt{w}$ and $\alpha = \sqrt{W} \beta$;
+        the second term is there for an intercept alone. For a sample of weight 0 this is 0.
+        """
+        inverse = _inverse(self.eigenvalues, self.ridges)
+        diagonal = (self.vectors**2) @ inverse  # of A^-1, a column per ridge
+        if self.has_intercept:
+            solved = self.vectors @ (inverse * (self.vectors.T @ self.roots)[:, None])
+            diagonal = diagonal - solved**2 / (self.roots @ solved)
+        scale = (self.roots**2)[:, None] * diagonal  # times w_i, since these are alpha, not beta
+        used = scale > 1e-12 * diagonal.max(initial=0.0)  # an only sample says nothing of itself
+        factor = np.where(used, 1 / np.where(used, scale, 1.0), 0.0).T
+        return self.coefficients * factor.reshape(*factor.shape, *[1] * (self.intercepts.ndim - 1))
 
     def degrees_of_freedom(self) -> Float64[np.ndarray, " r"]:
-        r"""$\operatorname{tr} H (H + \lambda I)^{-1}$ for every ridge."""
+        r"""$\operatorname{tr} H (H + \lambda I)^{-1}$ for every ridge, without an intercept."""
         return self.eigenvalues @ _inverse(self.eigenvalues, self.ridges)
 
 
@@ -75,11 +97,14 @@ def ridge_path(
     H: Float[Array | np.ndarray, "n n"],
     y: Float[Array | np.ndarray, "n *c"],
     ridges: Sequence[float] | Float[Array | np.ndarray, " r"] | None = None,
+    *,
+    weights: Float[np.ndarray, " n"] | None = None,
+    intercept: bool = False,
 ) -> RidgePath:
     r"""Solve kernel ridge regression for a whole path of ridges, for all outputs.
 
-    $$\min_f \sum_i (f(x_i) - y_i)^2 + \lambda \|f\|_H^2, \qquad
-    f_\lambda(x) = k(x, X)\, (H + \lambda I)^{-1} y$$
+    $$\min_{f, b} \sum_i w_i (f(x_i) + b - y_i)^2 + \lambda \|f\|_H^2, \qquad
+    f_\lambda(x) = k(x, X)\, (H + \lambda W^{-1})^{-1} (y - b)$$
 
     One eigendecomposition takes some 10 n^3 operations, and each ridge one product. SGD with weight
     decay on the linear model of the kernel descends to this solution, given the time, so that this
@@ -93,6 +118,8 @@ def ridge_path(
         y: their labels; columns are outputs.
         ridges: $\lambda$, positive; by default $10^{-10}$ to $10^3$ times the mean eigenvalue of
             `H`, by steps of $10^{1/4}$.
+        weights: $w$, not negative; all 1 by default.
+        intercept: whether a constant $b$ is fitted, without a penalty; else it is 0.
 
     Example:
         >>> path = ridge_path(np.eye(2), np.array([1.0, -1.0]), ridges=[1.0, 3.0])
@@ -107,24 +134,56 @@ def ridge_path(
         chosen.ndim == 1 and chosen.size and np.all((chosen > 0) & np.isfinite(chosen))
     ):
         raise ValueError(f"`ridges` must be a list of positive numbers, got ridges={ridges}.")
-    eigen = eigh(H)
+    roots = _roots(weights, np.shape(H)[0])
+    eigen = eigh(np.asarray(H, np.float64) * roots[:, None] * roots[None, :])
     values, vectors = gram_eigenvalues(eigen.values), np.asarray(eigen.vectors)
     if chosen is None:
         chosen = np.mean(values) * _RELATIVE
-    return RidgePath(chosen, _coefficients(values, vectors, y, chosen), values, vectors)
+    labels = np.asarray(y, np.float64)
+    columns = labels.reshape(len(labels), -1) * roots[:, None]
+    found, b = _solutions(values, vectors, columns, chosen, roots if intercept else None)
+    outputs = np.shape(y)[1:]
+    coefficients = (found * roots[None, :, None]).reshape(len(chosen), len(roots), *outputs)
+    return RidgePath(
+        chosen, coefficients, b.reshape(-1, *outputs), values, vectors, roots, intercept
+    )
 
 
-def _coefficients(
+def _roots(weights: Float[np.ndarray, " n"] | None, n: int) -> Float64[np.ndarray, " n"]:
+    if weights is None:
+        return np.ones(n)
+    w = np.asarray(weights, np.float64)
+    if w.shape != (n,) or not np.all((w >= 0) & np.isfinite(w)) or not np.any(w):
+        raise ValueError(
+            f"`weights` must be {n} finite numbers >= 0, one above 0 at least, got "
+            f"weights.shape={w.shape}."
+        )
+    return np.sqrt(w)
+
+
+def _solutions(
     values: Float64[np.ndarray, " n"],
     vectors: Float64[np.ndarray, "n n"],
-    y: Float[Array | np.ndarray, "n *c"],
+    y: Float64[np.ndarray, "n c"],
     ridges: Float64[np.ndarray, " r"],
-) -> Float64[np.ndarray, "r n *c"]:
-    n, outputs = len(values), np.shape(y)[1:]
-    rotated = vectors.T @ np.asarray(y, np.float64).reshape(n, -1)
-    shrunk = rotated[:, None, :] * _inverse(values, ridges)[:, :, None]
-    found = vectors @ shrunk.reshape(n, -1)  # one product for all ridges and outputs
-    return np.moveaxis(found.reshape(n, len(ridges), *outputs), 1, 0)
+    constant: Float64[np.ndarray, " n"] | None,
+) -> tuple[Float64[np.ndarray, "r n c"], Float64[np.ndarray, "r c"]]:
+    """The solutions of (H + lambda) beta + b constant = y; without a constant b is 0."""
+    inverse = _inverse(values, ridges)
+    rotated = vectors.T @ y
+    b = np.zeros((len(ridges), y.shape[1]))
+    targets = np.broadcast_to(rotated[:, None, :], (len(values), *b.shape))
+    if constant is not None:
+        s = vectors.T @ constant
+        b = (inverse * s[:, None]).T @ rotated / (inverse.T @ s**2)[:, None]
+        targets = targets - s[:, None, None] * b[None]
+    shrunk = targets * inverse[:, :, None]
+    found = vectors @ shrunk.reshape(len(values), -1)  # one product for all ridges and outputs
+    return np.moveaxis(found.reshape(len(values), *b.shape), 1, 0), b
+
+
+def _columns_like(values: Float64[np.ndarray, " n"], array: np.ndarray) -> np.ndarray:
+    return values.reshape(-1, *[1] * (array.ndim - 1))
 
 
 def _inverse(

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import as_array, check_gram, check_labels
 from unlazy.core.entries import entry
-from unlazy.linalg import eigh
+from unlazy.kernels import ridge_path
 
 
 class LeftOutPath(eqx.Module):
@@ -62,25 +62,12 @@ def leave_one_out_path(
     H, y = as_array(H, "H"), as_array(y, "y")
     check_gram(H)
     check_labels(y, H.shape[0])
-    eigen = eigh(H)
-    values, U = np.maximum(eigen.values, 0.0), np.asarray(eigen.vectors)
     if ridges is None:
-        ridges = np.geomspace(1e-8, 10.0, 25) * max(float(np.mean(values)), 1e-300)
+        ridges = np.geomspace(1e-8, 10.0, 25) * max(float(np.mean(np.diagonal(H))), 1e-300)
     rho = np.asarray(ridges, np.float64)
     if rho.ndim != 1 or not rho.size or not np.all((rho > 0) & np.isfinite(rho)):
         raise ValueError(f"`ridges` must be positive numbers, one at least, got {ridges!r}.")
-    labels = np.asarray(y, np.float64)
-    projected = U.T @ labels.reshape(len(labels), -1)
-    left = [_surprises(values + r, U, projected) for r in rho]
-    errors = np.array([np.mean(np.sum(s**2, axis=1)) for s in left])
+    path = ridge_path(np.asarray(H), np.asarray(y), rho)
+    errors = path.leave_one_out()
     best = int(np.argmin(errors))
-    return LeftOutPath(rho, errors, left[best].reshape(labels.shape), best)
-
-
-def _surprises(
-    values: Float64[np.ndarray, " n"],
-    U: Float64[np.ndarray, "n n"],
-    projected: Float64[np.ndarray, "n c"],
-) -> Float64[np.ndarray, "n c"]:
-    inverse = 1 / values
-    return (U @ (inverse[:, None] * projected)) / ((U**2) @ inverse)[:, None]
+    return LeftOutPath(rho, errors, path.surprises()[best], best)

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dense decompositions in float64: eigenpairs of symmetric matrices, bases of column spaces."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array, Float, Float64
 
+from unlazy.core.checks import is_known
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 
@@ -26,17 +30,25 @@ def eigh(H: Float[Array | np.ndarray, "n n"]) -> Eigen:
     otherwise arbitrary sign.
     """
     with float64():
+        if jax.default_backend() == "cpu" and is_known(H):
+            # The LAPACK that XLA calls, without a program that is compiled for every size.
+            found = scipy.linalg.eigh(np.asarray(H, np.float64), driver="evd", check_finite=False)
+            values, vectors = _descending(*found, np)
+            return Eigen(values, jnp.asarray(vectors))
         values, vectors = _eigh(jnp.asarray(H, jnp.float64))
         return Eigen(np.asarray(values), vectors)
 
 
 @jax.jit
 def _eigh(H: Float64[Array, "n n"]):
-    values, vectors = jnp.linalg.eigh(H)
+    return _descending(*jnp.linalg.eigh(H), jnp)
+
+
+def _descending(values: Any, vectors: Any, xp: Any) -> tuple[Any, Any]:
+    """The largest eigenvalue first, with signs as in `eigh`; `xp` is NumPy or JAX's."""
     values, vectors = values[::-1], vectors[:, ::-1]
-    largest = jnp.argmax(jnp.abs(vectors), axis=0)
-    signs = jnp.sign(jnp.take_along_axis(vectors, largest[None, :], axis=0))
-    return values, vectors * signs
+    largest = xp.argmax(xp.abs(vectors), axis=0)
+    return values, vectors * xp.sign(xp.take_along_axis(vectors, largest[None, :], axis=0))
 
 
 @entry
