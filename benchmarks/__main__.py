@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.timing import describe_machine
 
-HELPERS = ("__main__", "timing", "peers")  # the peers have environments of their own
+HELPERS = ("__main__", "timing", "uci", "peers")  # tables of the user; environments of their own
 
 
 def main() -> int:

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
-from unlazy.kernels import KernelRegression, relu_gram
+from unlazy.kernels import KernelRegression, regression, relu_gram
 
 
 def sample(n, seed):
@@ -37,7 +37,7 @@ def test_predictions_in_blocks_add_up(monkeypatch):
     points, _ = sample(8, 4)
     fitted = KernelRegression(relu_gram, ridge=0.1).fit(x, y)
     whole = fitted.predict(points)
-    monkeypatch.setattr("unlazy.kernels.regression._PREDICTION_ROWS", 4)
+    monkeypatch.setitem(regression._BLOCK, "cpu", (4, 6))
     np.testing.assert_allclose(fitted.predict(points), whole, atol=1e-12)
 
 

@@ -55,6 +55,57 @@ def test_leaving_out_in_closed_form_is_leaving_out_one_by_one(outputs):
     np.testing.assert_allclose(found, by_hand, rtol=1e-8)
 
 
+def penalised(H, y, ridge, weights, intercept):
+    """The minimiser of the docstring by its normal equations, as one least-squares problem."""
+    n = len(H)
+    w = np.asarray(weights)[:, None]
+    columns = np.hstack([H, np.ones((n, 1))]) if intercept else H
+    penalty = np.zeros((columns.shape[1],) * 2)
+    penalty[:n, :n] = ridge * H
+    return np.linalg.solve(columns.T @ (w * columns) + penalty, columns.T @ (w * y))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_weights_and_an_intercept_minimise_the_penalised_sum(intercept):
+    x, y = sample(12, outputs=(2,))
+    weights = np.random.default_rng(3).uniform(0.2, 3.0, 12)
+    H = np.asarray(relu_gram(x))
+    path = ridge_path(H, y, [0.01, 1.0], weights=weights, intercept=intercept)
+    for k, ridge in enumerate(path.ridges):
+        expected = penalised(H, y, ridge, weights, intercept)
+        np.testing.assert_allclose(path.coefficients[k], expected[:12], rtol=1e-6, atol=1e-8)
+        b = expected[12] if intercept else np.zeros(2)
+        np.testing.assert_allclose(path.intercepts[k], b, rtol=1e-7, atol=1e-9)
+        fitted = H @ expected[:12] + b
+        np.testing.assert_allclose(path.predict(H)[k], fitted, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_surprises_are_labels_minus_predictions_by_all_others(intercept):
+    x, y = sample(10, outputs=(2,))
+    weights = np.random.default_rng(3).uniform(0.2, 3.0, 10)
+    weights[4] = 0.0
+    H = np.asarray(relu_gram(x))
+    path = ridge_path(H, y, [0.05, 2.0], weights=weights, intercept=intercept)
+    found = path.surprises()
+    for i in range(10):
+        rest = np.arange(10) != i
+        without = ridge_path(
+            H[np.ix_(rest, rest)], y[rest], path.ridges, weights=weights[rest], intercept=intercept
+        )
+        expected = y[i] - without.predict(H[i : i + 1, rest])[:, 0]
+        expected = expected if weights[i] else 0 * expected
+        np.testing.assert_allclose(found[:, i], expected, rtol=1e-8, atol=1e-10)
+    error = np.average(np.sum(found**2, axis=2), axis=1, weights=weights)
+    np.testing.assert_allclose(path.leave_one_out(), error, rtol=1e-12)
+
+
+def test_wrong_weights_are_refused(no_shape_checker):
+    for weights in (np.ones(3), -np.ones(4), np.zeros(4), np.full(4, np.nan)):
+        with pytest.raises(ValueError, match="`weights` must be 4 finite numbers >= 0"):
+            ridge_path(np.eye(4), np.ones(4), weights=weights)
+
+
 def test_degrees_of_freedom_go_from_all_samples_to_none():
     path = ridge_path(relu_gram(sample(25)[0]), sample(25)[1], [1e-14, 1e-3, 1e14])
     all_of_them, some, none = path.degrees_of_freedom()

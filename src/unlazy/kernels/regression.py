@@ -18,7 +18,10 @@ from unlazy.kernels.operators import operator
 from unlazy.kernels.solving import Solution
 from unlazy.kernels.tiles import Kernel
 
-_PREDICTION_ROWS = 1024  # samples predicted at a time
+# Samples predicted at a time, and those of the fit that each block compares them with. On an
+# accelerator small blocks leave most of it idle.
+_BLOCK = {"cpu": (1024, 4096)}
+_BLOCK_ELSEWHERE = 8192, 8192
 
 
 class KernelRegression(eqx.Module):
@@ -99,21 +102,12 @@ def kernel_products(
     """The product k(points, x) coefficients, in blocks of rows and of columns."""
     # On the host NumPy cuts and multiplies: JAX would compile for the sizes of the last blocks.
     xp = np if jax.default_backend() == "cpu" else jnp
-    with float64():
+    rows, columns = _BLOCK.get(jax.default_backend(), _BLOCK_ELSEWHERE)
+    with float64(), jax.default_matmul_precision("highest"):
         points, x, coefficients = (xp.asarray(v, xp.float64) for v in (points, x, coefficients))
-        parts = [
-            _block_row(kernel, points[start : start + _PREDICTION_ROWS], x, coefficients)
-            for start in range(0, points.shape[0], _PREDICTION_ROWS)
-        ]
-    return np.concatenate(parts)
-
-
-def _block_row(kernel: Callable[..., Any], points: Any, x: Any, coefficients: Any) -> np.ndarray:
-    xp = np if isinstance(points, np.ndarray) else jnp
-    total = np.zeros((points.shape[0], *coefficients.shape[1:]))
-    for start in range(0, len(coefficients), 4 * _PREDICTION_ROWS):
-        span = slice(start, start + 4 * _PREDICTION_ROWS)
-        with jax.default_matmul_precision("highest"):
-            K = xp.asarray(kernel(points, x[span]))
-            total += np.asarray(K @ coefficients[span])
+        total = np.zeros((len(points), *coefficients.shape[1:]))
+        for i in range(0, len(points), rows):
+            for j in range(0, len(x), columns):
+                K = xp.asarray(kernel(points[i : i + rows], x[j : j + columns]))
+                total[i : i + rows] += np.asarray(K @ coefficients[j : j + columns])
     return total
