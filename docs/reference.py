@@ -8,7 +8,17 @@ DOCS = Path(__file__).parent
 SOURCE = DOCS.parent / "src" / "unlazy"
 ROOMS = (
     *("taylor", "kernels", "dynamics", "labels", "certificates", "curvature", "escape", "train"),
-    *("laziness", "data", "nets", "activations", "losses", "linalg", "special", "core"),
+    *(
+        "laziness",
+        "estimators",
+        "data",
+        "nets",
+        "activations",
+        "losses",
+        "linalg",
+        "special",
+        "core",
+    ),
     *("experiments", "papers.arora2019", "papers.bai_lee2020", "papers.allenzhu_li_liang2019"),
     *("papers.allenzhu_li2019", "papers.nichani2022", "papers.shared"),
 )
