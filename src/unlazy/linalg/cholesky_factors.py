@@ -2,6 +2,7 @@
 """Cholesky factorisations: in float64, and in place with no memory beyond the matrix."""
 
 import functools
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
@@ -14,10 +15,12 @@ from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.linalg.iterative import Progress
 
 _INVERSE_ITERATIONS = 8  # enough to tell a null vector from a small eigenvalue
 _BLOCK = 512  # columns of a panel: wide enough for products at full speed
 _ROWS = 1024  # of a panel at a time
+_COLUMNS = 2048  # of the inverse at a time
 
 
 class CholeskyFactor(eqx.Module):
@@ -105,6 +108,23 @@ class HostCholesky(eqx.Module):
         """Squares of the factor's diagonal, none of which is below the smallest eigenvalue."""
         return np.asarray(np.diagonal(self.packed), np.float64) ** 2
 
+    def inverse_diagonal(self, progress: Progress | None = None) -> Float64[np.ndarray, " n"]:
+        r"""The diagonal of $H^{-1}$: the squared norms of the columns of $L^{-1}$.
+
+        About n^3/3 operations, the cost of the factorisation, on some columns at a time, so that
+        the inverse is never held whole. `progress` hears of the operations done, in per cent.
+        """
+        n = len(self.packed)
+        out = np.empty(n)
+        solves = {J.start: _block_solve(np.tril(self.packed[J, J])) for J in _spans(n)}
+        for start in range(0, n, _COLUMNS):
+            stop = min(start + _COLUMNS, n)
+            X = _inverse_columns(self.packed, start, stop, solves)
+            out[start:stop] = np.einsum("ij,ij->j", X, X, dtype=np.float64)
+            if progress is not None:
+                progress(round(100 * (1 - (1 - stop / n) ** 3)), 100)
+        return out
+
 
 class DeviceCholesky(eqx.Module):
     """A factor on an accelerator, in the precision of the matrix that it replaced."""
@@ -124,11 +144,14 @@ class DeviceCholesky(eqx.Module):
 
 
 @entry
-def cholesky_in_place(H: Float[np.ndarray | Array, "n n"]) -> HostCholesky | DeviceCholesky | None:
+def cholesky_in_place(
+    H: Float[np.ndarray | Array, "n n"], *, progress: Progress | None = None
+) -> HostCholesky | DeviceCholesky | None:
     """Factorise a symmetric matrix in its own memory; None when it is not positive definite.
 
     A NumPy array is factorised in blocks and a JAX array on its device, each in its own dtype. Do
-    not use `H` afterwards: a JAX array is deleted, a NumPy array overwritten.
+    not use `H` afterwards: a JAX array is deleted, a NumPy array overwritten. `progress` hears of
+    the operations on a NumPy array, in per cent.
 
     Example:
         >>> factor = cholesky_in_place(np.array([[4.0, 2.0], [2.0, 5.0]]))
@@ -136,13 +159,15 @@ def cholesky_in_place(H: Float[np.ndarray | Array, "n n"]) -> HostCholesky | Dev
         [1. 2.]
     """
     if isinstance(H, np.ndarray):
-        return _host_cholesky(H if H.flags.c_contiguous else H.T)
+        return _host_cholesky(H if H.flags.c_contiguous else H.T, progress)
     with float64():
         L, is_definite = _potrf(H)
         return DeviceCholesky(L) if is_definite else None
 
 
-def _host_cholesky(H: Float[np.ndarray, "n n"]) -> HostCholesky | None:
+def _host_cholesky(
+    H: Float[np.ndarray, "n n"], progress: Progress | None = None
+) -> HostCholesky | None:
     """Factorise block column by block column, a few rows at a time so that temporaries stay small.
 
     Not LAPACK's potrf on the whole: the one of SciPy 1.17.1 ends in a segmentation fault at
@@ -156,14 +181,41 @@ def _host_cholesky(H: Float[np.ndarray, "n n"]) -> HostCholesky | None:
         block, info = potrf(square, lower=1, clean=1)
         if info != 0:
             return None
+        solve = _block_solve(block)
         for start in range(J.stop, len(H), _ROWS):
             rows = slice(start, start + _ROWS)
-            below = H[rows, J] - H[rows, before] @ H[J, before].T
-            H[rows, J] = solve_triangular(
-                block, below.T, lower=True, overwrite_b=True, check_finite=False
-            ).T
+            H[rows, J] = solve((H[rows, J] - H[rows, before] @ H[J, before].T).T).T
         H[J, J] = block + np.triu(H[J, J], 1)
+        if progress is not None:
+            progress(round(100 * (3 - 2 * J.stop / len(H)) * (J.stop / len(H)) ** 2), 100)
     return HostCholesky(H, diagonal)
+
+
+def _block_solve(block: Float[np.ndarray, "b b"]) -> Callable[[np.ndarray], np.ndarray]:
+    """The solve with a triangular block: in float32 by its inverse, as products are far faster.
+
+    A float32 factor is refined or has a ridge, and does not need the last digit.
+    """
+    if block.dtype == np.float32:
+        (trtri,) = get_lapack_funcs(("trtri",), (block,))
+        inverse, _ = trtri(block, lower=1)
+        return lambda y: inverse @ y
+    return lambda y: solve_triangular(block, y, lower=True, check_finite=False)
+
+
+def _inverse_columns(
+    L: Float[np.ndarray, "n n"], start: int, stop: int, solves: Mapping[int, Callable]
+) -> Float[np.ndarray, "m b"]:
+    """Columns of the inverse of the lower triangle of `L`, from the row `start` on."""
+    n = len(L)
+    X = np.zeros((n - start, stop - start), L.dtype)
+    X[np.arange(stop - start), np.arange(stop - start)] = 1
+    for top in range(start, n, _BLOCK):
+        rows = slice(top - start, min(top + _BLOCK, n) - start)
+        at = slice(top, min(top + _BLOCK, n))
+        rest = X[rows] - L[at, start:top] @ X[: rows.start]
+        X[rows] = solves[top](rest)
+    return X
 
 
 def _spans(n: int) -> list[slice]:
