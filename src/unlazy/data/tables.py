@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and labels from a file: npz arrays, or named columns of csv and parquet."""
+"""Inputs and labels from a file: npz arrays, or named numeric columns of a table."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,17 +10,12 @@ from jaxtyping import Float, Float64, Shaped
 
 from unlazy.core.entries import entry
 from unlazy.core.errors import DataFileError
+from unlazy.data.frames import FRAME_ENDINGS, check_file, original_names, read_frame
 from unlazy.data.limits import check_memory, in_short
 from unlazy.data.npz import check_column, read_npz
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_ENDINGS = (".npz", ".csv", ".parquet")
-# A row must fit in a block, so the block is the whole file if possible; the parser counts the
-# bytes of a block with 31 bits.
-_BLOCK_SIZES = 2**20, 2**30
-_PER_COLUMN = 12_000  # bytes that the parser takes for a column, however short; it aborts without
 
 
 class Table(NamedTuple):
@@ -32,7 +27,7 @@ class Table(NamedTuple):
 
 @entry
 def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
-    """Read inputs and labels from `path`, by its ending: .npz, .csv or .parquet.
+    """Read numeric inputs and labels from `path`: .npz, or what `read_frame` reads.
 
     Args:
         path: the file.
@@ -43,12 +38,10 @@ def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
     Raises:
         DataFileError: the file is missing, cannot be read, or lacks an array or a column.
     """
-    if path.suffix not in _ENDINGS:
-        found = path.suffix or "no ending"
-        raise DataFileError(f"`{path}` must end in {', '.join(_ENDINGS)}, got {found}.")
-    if not path.is_file():
-        found = "is something else" if path.exists() else "is none of that name"
-        raise DataFileError(f"`{path}` must be a file; there {found}.")
+    if path.suffix != ".npz" and not path.name.lower().endswith(FRAME_ENDINGS):
+        found, known = path.suffix or "no ending", ", ".join((".npz", *FRAME_ENDINGS))
+        raise DataFileError(f"`{path}` must end in {known}, got {found}.")
+    check_file(path)
     inputs, labels = (read_npz if path.suffix == ".npz" else _read_columns)(path, x, y)
     if 0 in inputs.shape or labels.shape[:1] != inputs.shape[:1]:
         raise DataFileError(
@@ -62,65 +55,26 @@ def _read_columns(
     path: Path, x: Sequence[str], y: str
 ) -> tuple[Float64[np.ndarray, "n d"], Shaped[np.ndarray, " n"]]:
     """The columns `x` side by side, if empty every numeric one but `y`; and the column `y`."""
-    try:
-        table = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
-        chosen, label = _choose(table.schema, x, y, path)
-        check_memory(8 * table.num_rows * len(chosen), path, f"{len(chosen)} columns as float64")
-        inputs = np.empty((table.num_rows, len(chosen)))
-        for to, column in enumerate(chosen):
-            inputs[:, to] = np.asarray(table.column(column).to_numpy(), np.float64)
-        return inputs, _labels(table.column(label))
-    except DataFileError:
-        raise
-    except UnicodeDecodeError as error:
-        raise DataFileError(
-            f"`{path}` must be a {path.suffix[1:]} file in UTF-8: {in_short(error)}. "
-            "Save it in that encoding."
-        ) from error
-    except Exception as error:  # Arrow raises many kinds of errors at damaged files
-        raise DataFileError(
-            f"`{path}` must be a {path.suffix[1:]} file: {in_short(error)}."
-        ) from error
-
-
-def _read_csv(path: Path) -> "pa.Table":
-    import pyarrow.csv as reader  # here, because importing it takes a while
-
-    with path.open("rb") as file:
-        columns = 1 + file.readline(_BLOCK_SIZES[1]).count(b",")
-    check_memory(_PER_COLUMN * columns, path, f"a table of {columns} columns")
-    least, most = _BLOCK_SIZES
-    options = reader.ReadOptions(
-        # With threads, a row that is longer than a block is an error after which Python cannot
-        # exit: a thread of Arrow's waits for a block that never comes.
-        use_threads=False,
-        block_size=min(max(path.stat().st_size, least), most),
-    )
-    quoting = reader.ParseOptions(newlines_in_values=True)
-    return reader.read_csv(path, read_options=options, parse_options=quoting)
-
-
-def _read_parquet(path: Path) -> "pa.Table":
-    import pyarrow.parquet
-
-    with pyarrow.parquet.ParquetFile(path) as file:
-        rows, columns = file.metadata.num_rows, len(file.schema_arrow.names)
-        # At least one bit per value; no better bound is known before the file is unpacked.
-        check_memory(rows * columns // 8, path, f"a table of {rows} rows, {columns} columns")
-        return file.read(use_threads=False)
+    table = read_frame(path)
+    chosen, label = _choose(table.schema, x, y, path)
+    check_memory(8 * table.num_rows * len(chosen), path, f"{len(chosen)} columns as float64")
+    inputs = np.empty((table.num_rows, len(chosen)))
+    for to, column in enumerate(chosen):
+        inputs[:, to] = np.asarray(table.column(column).to_numpy(), np.float64)
+    return inputs, plain_values(table.column(label))
 
 
 def _choose(schema: "pa.Schema", x: Sequence[str], y: str, path: Path) -> tuple[list[int], int]:
     """The positions of the columns of the inputs and of the labels."""
     names = schema.names
     for name in (y, *x):
-        check_column(name, names, path)
+        check_column(name, original_names(names), path)
     label = names.index(y)
-    numeric = [_is_numeric(kind) for kind in schema.types]
+    numeric = [is_numeric(kind) for kind in schema.types]
     if x:
         chosen = [names.index(name) for name in x]
     else:
-        chosen = [i for i, is_numeric in enumerate(numeric) if is_numeric and i != label]
+        chosen = [i for i, is_number in enumerate(numeric) if is_number and i != label]
     text = [names[i] for i in chosen if not numeric[i]]
     if text or not chosen:
         raise DataFileError(
@@ -130,7 +84,8 @@ def _choose(schema: "pa.Schema", x: Sequence[str], y: str, path: Path) -> tuple[
     return chosen, label
 
 
-def _labels(column: "pa.ChunkedArray") -> Shaped[np.ndarray, " n"]:
+def plain_values(column: "pa.ChunkedArray") -> Shaped[np.ndarray, " n"]:
+    """A column as an array: numbers, or objects with None where there is no value."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):  # `to_numpy` gives its last entry to rows without one
@@ -138,7 +93,8 @@ def _labels(column: "pa.ChunkedArray") -> Shaped[np.ndarray, " n"]:
     return column.to_numpy()
 
 
-def _is_numeric(kind: "pa.DataType") -> bool:
+def is_numeric(kind: "pa.DataType") -> bool:
+    """Whether a column of this type holds integers, floating-point numbers or booleans."""
     import pyarrow as pa
 
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
