@@ -6,6 +6,7 @@ imported where they are used, so that `--help` is quick. `EXIT_CODES` lists the 
 """
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unlazy import data, laziness
 from unlazy.core import streams
 from unlazy.core.errors import (
     InterruptError,
@@ -71,6 +71,23 @@ Version = Annotated[
     bool,
     typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
 ]
+
+
+def _prompt(command: Callable[..., int]) -> Callable[..., int]:
+    """The command on a thread of its own: an interrupt then ends it within a second."""
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> int:
+        try:
+            return INTERRUPTS.aside(lambda: command(**arguments))
+        except KeyboardInterrupt:
+            INTERRUPTS.settle()
+            if sys.stderr.isatty():
+                sys.stderr.write("\r\x1b[2K\x1b[?25h")  # the bar, and the cursor that it hid
+            _fail("interrupted.", as_json=bool(arguments.get("as_json")))
+            INTERRUPTS.leave()
+
+    return run
 
 
 @app.callback()
@@ -133,39 +150,52 @@ def run(
 
 
 @app.command()
+@_prompt
 def measure(
-    file: Annotated[Path, typer.Argument(help="An .npz, .csv or .parquet file.")],
-    x: Annotated[str, typer.Option(help="Input array, or columns joined by commas.")] = "",
-    y: Annotated[str, typer.Option(help="Array or column of the labels.")] = "y",
+    file: Annotated[Path, typer.Argument(help="A .csv, .tsv (also .gz), .parquet or .npz file.")],
+    x: Annotated[
+        str, typer.Option(help="Input columns joined by commas, or the array of an .npz.")
+    ] = "",
+    y: Annotated[str, typer.Option(help="Column or array of the labels.")] = "y",
     task: Annotated[str, typer.Option(help="classify, regress, or auto by the labels.")] = "auto",
-    normalize: Annotated[bool, typer.Option(help="Scale rows to unit norm.")] = True,
-    rows: Annotated[int, typer.Option(help="Use at most this many rows.")] = 5000,
-    top: Annotated[int, typer.Option(help="How many of the costliest rows to name.")] = 10,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Numbers as they are; only scale rows to unit norm.")
+    ] = False,
+    rows: Annotated[
+        int | None, typer.Option(help="Use this many rows, at random.", show_default="all")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many rows to name in the JSON.")] = 10,
+    html: Annotated[Path | None, typer.Option(help="Write the report as a page.")] = None,
     out: Out = Path("runs"),
     as_json: Json = False,
 ) -> int:
-    """Measure your own data: how hard are its labels, and which rows make them so?"""
-    from unlazy.experiments import rendering, save_figure
+    """Measure your own data: are its labels learnable, and which rows look mislabelled?"""
+    from unlazy.experiments import save_figure
+    from unlazy.laziness.label_report.files import measure_file
 
+    _check_files(html, None)
     with contextlib.ExitStack() as until_end:
         _keep_programs(until_end)
-        table = data.read_table(file, x=[name for name in x.split(",") if name], y=y)
-        try:
-            report = laziness.measure(
-                table.x,
-                table.y,
-                task=task,  # pyright: ignore[reportArgumentType]  # checked there
-                normalize=normalize,
+        with _aside(as_json), _bar(f"measuring {file.name}") as progress:
+            report = measure_file(
+                file,
+                x=[name for name in x.split(",") if name],
+                y=y,
+                task=task,
+                preprocess=not raw,
                 most_rows=rows,
+                progress=progress,
             )
-        except ValueError as error:
-            raise UnlazyError(f"'{file}': {error}") from error
-    figures = save_figure(laziness.plot_report(report), out / "measure", file.stem)
-    content = report.to_dict(top) | {"figures": [str(path) for path in figures]}
+    figures = save_figure(report.plot(), out / "measure", file.name.split(".")[0])
+    if html is not None:
+        report.to_html(html)
+    written = {"figures": [str(path) for path in figures]}
     if as_json:
-        _print_json(content)
+        _print_json(report.to_dict(top) | written | ({"page": str(html)} if html else {}))
     else:
-        rendering.show_measure(_console(), content, rows_given=len(table.x))
+        pages = [f"page: {html}"] if html else []
+        lines = [f"figure: {path}" for path in written["figures"]] + pages
+        sys.stdout.write(f"{report}\n\n" + "\n".join(lines) + "\n")
     return 0
 
 

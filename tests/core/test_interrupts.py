@@ -53,6 +53,20 @@ except KeyboardInterrupt:
 time.sleep(60)
 """
 
+# A call of LAPACK that takes half a minute, during which the main thread runs no Python.
+FACTORISING = """
+import numpy as np
+from unlazy.core.interrupts import INTERRUPTS
+INTERRUPTS.watch()
+H = np.ones((5000, 5000))
+try:
+    print("ready", flush=True)
+    INTERRUPTS.aside(lambda: np.linalg.eigvalsh(H))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    INTERRUPTS.leave()
+"""
+
 
 class Loud:
     """Gets a signal where nobody can catch what it raises."""
@@ -197,3 +211,26 @@ def test_a_real_figure_ends_with_130_wherever_the_interrupt_lands(tmp_path):
         ended = interrupted(command, wait, UNLAZY_CACHE=str(tmp_path / "cache"))
         assert ended[0] == 130
         assert ended[1].startswith("unlazy: interrupted")
+
+
+def test_work_aside_gives_its_result_or_its_error():
+    interrupts = Interrupts()
+    assert interrupts.aside(threading.current_thread) is threading.main_thread()  # unwatched
+    with interrupts.watched():
+        assert interrupts.aside(threading.current_thread) is not threading.main_thread()
+        with pytest.raises(ZeroDivisionError):
+            interrupts.aside(lambda: 1 // 0)
+
+
+def test_an_interrupt_ends_a_long_call_of_lapack_at_once():
+    process = subprocess.Popen(
+        [sys.executable, "-c", FACTORISING], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[0] == "interrupted\n"
+    assert process.returncode == 130
+    assert time.monotonic() - started < 5  # a tenth of a second on an idle machine

@@ -18,12 +18,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = 255  # no number of a signal
 _PAUSE = 0.02  # seconds until an interrupt that could not be raised is tried again
+_GLANCE = 0.1  # seconds between looks for an interrupt that was dropped
 _BOUNCE = 0.2  # seconds in which a second signal is the first one, passed on by another program
+
+Result = TypeVar("Result")
 
 
 class Interrupts:
@@ -83,6 +86,42 @@ class Interrupts:
             self.received, self._active = None, False
 
         return undo
+
+    def aside(self, work: Callable[[], Result]) -> Result:
+        """Run `work` on another thread, so that an interrupt is raised here while it still runs.
+
+        The main thread sees no signal inside a long call of LAPACK or XLA. After a
+        `KeyboardInterrupt` from here the work goes on: `leave` ends the process with it.
+        """
+        if not self._active or threading.current_thread() is not threading.main_thread():
+            return work()
+        outcome: list[Result] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                outcome.append(work())
+            except BaseException as error:  # to be raised in the main thread
+                errors.append(error)
+
+        worker = threading.Thread(target=run, daemon=True)
+        worker.start()
+        while worker.is_alive():
+            worker.join(_GLANCE)
+            self.check()
+        if errors:
+            raise errors[0]
+        return outcome[0]
+
+    def leave(self) -> NoReturn:
+        """End the process at once, with the work of other threads; exits as after the signal.
+
+        Python would wait for the threads of native libraries, or crash in them.
+        """
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # closed, or nobody reads
+                stream.flush()
+        os._exit(self.exit_code)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         wanted = self.received is None or self._repeated

@@ -173,14 +173,15 @@ def _is_number(text: str) -> bool:
 def _with_decimal_commas(table: "pa.Table") -> "pa.Table":
     """Text columns that hold numbers with decimal commas only, as numbers."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow.compute
 
+    compute: Any = pyarrow.compute  # its functions are made when it is imported
     for place, column in enumerate(table.columns):
         if not pa.types.is_string(column.type) or column.null_count == len(column):
             continue
-        text = pc.utf8_trim_whitespace(column)
-        if pc.all(pc.match_substring_regex(text, _DECIMAL_COMMA)).as_py():
-            numbers = pc.cast(pc.replace_substring(text, ",", "."), pa.float64())
+        text = compute.utf8_trim_whitespace(column)
+        if compute.all(compute.match_substring_regex(text, _DECIMAL_COMMA)).as_py():
+            numbers = compute.replace_substring(text, ",", ".").cast(pa.float64())
             table = table.set_column(place, table.column_names[place], numbers)
     return table
 

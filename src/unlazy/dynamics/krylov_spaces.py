@@ -18,7 +18,7 @@ def krylov_space(
     rule = krylov_quadrature(
         H.tiles.products(),
         labels,
-        _watched_curves,
+        watched_curves,
         # A random column finds lambda_max even when the labels have no part there.
         companion=np.random.default_rng(0).standard_normal((len(labels), 1)),
         tolerance=H.tiles.attainable(tolerance),
@@ -34,7 +34,7 @@ def krylov_space(
     return rule
 
 
-def _watched_curves(
+def watched_curves(
     nodes: Float64[np.ndarray, " r"], projections: Float64[np.ndarray, "r c"]
 ) -> Float64[np.ndarray, " w"]:
     """The values that must settle: the loss over many decades of steps, and the final movement."""

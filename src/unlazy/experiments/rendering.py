@@ -54,38 +54,6 @@ def show_report(console: Console, report: RunReport) -> None:
     _lines(console, [f"{verdicts}; {cells}; {report.seconds:.1f} s"])
 
 
-def show_measure(console: Console, content: Mapping[str, Any], *, rows_given: int) -> None:
-    """Print the report on a user's data set, as `measure` gives it."""
-    ratio = float(content["label_complexity"]) / float(content["random_level"])
-    used = f" of {rows_given}" if content["n"] < rows_given else ""
-    kind = f"{len(content['classes'])} classes" if content["classes"] else "regression"
-    costly = ", ".join(str(row) for row in content["costliest_rows"])
-    lines = [
-        ("data", f"{content['n']}{used} rows, {content['d']} columns, {kind}"),
-        ("label complexity", f"{_number(float(content['label_complexity']))}"),
-        ("random labels", f"{_number(float(content['random_level']))}"),
-        ("ratio", f"{_number(ratio)} (near 1: the labels look random to the kernel)"),
-        ("label energy", f"{content['energy_in_top_tenth']:.1%} on a tenth of the eigenvectors"),
-        (
-            "steps to 10%, 1%",
-            f"{content['steps_to_ten_percent']}, {content['steps_to_one_percent']}",
-        ),
-        ("costliest rows", costly),
-        ("duplicates", _pairs(content["duplicates"])),
-        ("conflicts", _pairs(content["conflicts"])),
-        *(("figure", path) for path in content["figures"]),
-    ]
-    width = max(len(name) for name, _ in lines)
-    _lines(console, (f"{name:{width}}  {text}" for name, text in lines))
-
-
-def _pairs(pairs: Sequence[Sequence[int]], most: int = 5) -> str:
-    if not pairs:
-        return "none"
-    named = ", ".join(f"{i} and {j}" for i, j in pairs[:most])
-    return f"rows {named}" + (f" and {len(pairs) - most} more pairs" if len(pairs) > most else "")
-
-
 def figures_table(experiments: Sequence[Experiment]) -> Table:
     """A table of the figures and their presets."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

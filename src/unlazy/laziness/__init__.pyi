@@ -1,11 +1,12 @@
 from unlazy.laziness.diagnosis import diagnose as diagnose
+from unlazy.laziness.label_report.figure import plot_report as plot_report
+from unlazy.laziness.label_report.measure import measure as measure
+from unlazy.laziness.label_report.report import LabelReport as LabelReport
+from unlazy.laziness.label_report.suspects import Suspect as Suspect
 from unlazy.laziness.model_report import Report as Report
 from unlazy.laziness.output_scale.result import OutputScaleSweep as OutputScaleSweep
 from unlazy.laziness.output_scale.sweep import output_scale_sweep as output_scale_sweep
 from unlazy.laziness.probe import Probe as Probe
-from unlazy.laziness.report import LabelReport as LabelReport
-from unlazy.laziness.report import measure as measure
-from unlazy.laziness.report import plot_report as plot_report
 from unlazy.laziness.subjects.adapters import from_equinox as from_equinox
 from unlazy.laziness.subjects.adapters import from_linen as from_linen
 from unlazy.laziness.subjects.adapters import from_nnx as from_nnx

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64
 
-from unlazy.laziness.label_columns import as_labels, encode
+from unlazy.laziness.label_columns import as_labels, quantities
 
 LossName = Literal["auto", "cross-entropy", "squared"]
 """What the model was trained on: "auto" is cross-entropy for classes, else half the square."""
@@ -85,7 +85,7 @@ def as_targets(
             f"`{name}` must be classes for loss='cross-entropy', got quantities of shape "
             f"{np.shape(y)}."
         )
-    _, columns, _ = encode(labels, "regress")
+    columns = quantities(labels)
     if columns.shape != (n, outputs):
         raise ValueError(
             f"`{name}` must be quantities like the outputs of `f`, ({n}, {outputs}), or one class "
