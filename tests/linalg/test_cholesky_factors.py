@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from unlazy.linalg import cholesky_factors
 from unlazy.linalg.cholesky_factors import (
     DeviceCholesky,
     HostCholesky,
@@ -117,3 +118,19 @@ def test_what_a_factorisation_takes_beside_its_matrix_does_not_grow():
     # Some rows of a panel, a product and a block; a whole panel and its product would be 21 MB.
     assert taken < 4.5 * 1024 * 512 * 8
     assert np.sum(np.log(factor.pivots())) == pytest.approx(logdet, rel=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 1e-3)])
+def test_the_diagonal_of_the_inverse_is_that_of_the_inverse(dtype, tolerance, monkeypatch):
+    monkeypatch.setattr(cholesky_factors, "_COLUMNS", 96)  # several panels, of unequal size
+    monkeypatch.setattr(cholesky_factors, "_BLOCK", 32)
+    A = np.random.default_rng(0).standard_normal((250, 250))
+    H = A @ A.T / 250 + 0.5 * np.eye(250)
+    seen = []
+    factor = cholesky_in_place(
+        H.astype(dtype), progress=lambda done, expected: seen.append(done / expected)
+    )
+    assert isinstance(factor, HostCholesky)
+    found = factor.inverse_diagonal(lambda done, expected: seen.append(done / expected))
+    np.testing.assert_allclose(found, np.diagonal(np.linalg.inv(H)), rtol=tolerance)
+    assert seen.count(1.0) == 2

@@ -68,7 +68,15 @@ def as_frame(x: Any) -> "pa.Table | None":
     if isinstance(x, pa.Table):
         table = x
     elif hasattr(x, "__arrow_c_stream__") and hasattr(x, "columns"):
-        table = pa.table(x)
+        try:
+            table = pa.table(x)
+        except (pa.ArrowException, TypeError) as error:
+            raise ValueError(
+                f"`x` must be a frame whose columns each hold one kind of value: {in_short(error)}."
+            ) from error
+        # The index of pandas numbers the rows; it is no column.
+        index = [name for name in table.column_names if name.startswith("__index_level_")]
+        table = table.drop_columns(index)
     else:
         return None
     names = unique_names(table.column_names)

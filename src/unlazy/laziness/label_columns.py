@@ -126,5 +126,7 @@ def _distinct(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _is_missing(label: Any) -> bool:
     if isinstance(label, str):
         return not label.strip()
+    if type(label).__name__ in ("NAType", "NaTType"):  # of pandas
+        return True
     is_float = isinstance(label, float | np.floating)
     return label is None or (is_float and not math.isfinite(label)) or label is np.ma.masked

@@ -16,6 +16,7 @@ NUMBER, LEVELS, DROPPED = "number", "levels", "dropped"
 MOST_LEVELS = 30  # columns that one text column becomes, at most
 _FEWEST_ROWS = 20  # from which integers that count the rows are told from others
 _ROW_NAMES = ("id", "index", "idx", "row", "rowid", "row_id", "unnamed: 0", "uuid", "column 1")
+_ROW_NAMES += ("__index_level_0__",)  # of pandas, in Parquet
 _MISSING = "(missing)"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Bool, Float64, Int
 
 from unlazy.core.checks import check_count, check_inputs, check_name
 from unlazy.core.entries import entry
@@ -31,7 +31,7 @@ from unlazy.laziness.label_report.encoding import STATED, STATED_RAW, encode_col
 from unlazy.laziness.label_report.report import LabelReport
 from unlazy.laziness.label_report.samples import Samples, distinct
 from unlazy.laziness.label_report.solves import Answers, solve_for_labels
-from unlazy.laziness.label_report.suspects import judge
+from unlazy.laziness.label_report.suspects import Judged, judge
 from unlazy.linalg.iterative import Progress
 
 
@@ -101,7 +101,7 @@ def measure(
         raise ValueError(f"`x` must have three different rows at least, got {len(samples.first)}.")
     centred = standardised(samples.y, targets.task)
     answers = solve_for_labels(samples.x, centred, progress)
-    return _report(inputs, targets, samples, centred, answers, rows, len(labels), has_label(labels))
+    return _report(inputs, targets, samples, centred, answers, rows, has_label(labels))
 
 
 def _separated(x: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -178,43 +178,55 @@ def _report(
     y: Float64[np.ndarray, "n c"],
     answers: Answers,
     rows: Int[np.ndarray, " m"],
-    rows_given: int,
-    has: np.ndarray,
+    has: Bool[np.ndarray, " given"],
 ) -> LabelReport:
-    n = len(y)
     judged = judge(targets, samples, answers, y)
-    is_classes = targets.task == "classify"
-    complexity = math.sqrt(2 * answers.energy / n)
     return LabelReport(
-        n=n,
+        n=len(y),
         d=inputs.width,
         task=targets.task,
         classes=targets.classes,
         columns=inputs.uses,
         preprocessing=inputs.preprocessing,
-        rows_given=rows_given,
+        rows_given=len(has),
         rows_unlabelled=int((~has).sum()),
         rows=rows[samples.first],
-        label_complexity=complexity,
-        strict_complexity=math.inf if len(samples.conflicts) else complexity,
-        random_level=math.sqrt(2 * answers.shuffled_energy / n),
-        random_level_error=answers.shuffled_error / 2,  # of a square root
-        is_exact=answers.converged,
-        eigenvalues=answers.eigenvalues,
-        energies=answers.energies,
-        steps_to_ten_percent=answers.steps[0],
-        steps_to_one_percent=answers.steps[1],
-        ridge=answers.ridge,
-        explained=1 - float(np.sum(answers.surprises**2) / np.sum(y**2)),
-        accuracy=float(np.mean(judged.predictions == judged.labels)) if is_classes else math.nan,
-        majority=float(np.bincount(targets.codes).max() / len(rows)) if is_classes else math.nan,
-        costs=answers.costs,
+        **_complexities(answers, len(y), conflict=len(samples.conflicts) > 0),
+        **_left_out(judged, answers, y, targets),
         duplicates=rows[samples.duplicates],
         conflicts=rows[samples.conflicts],
         unexplained=samples.unexplained,
         labelled=rows,
-        labels=judged.labels,
-        predictions=judged.predictions,
-        scores=judged.scores,
-        threshold=judged.threshold,
     )
+
+
+def _complexities(answers: Answers, n: int, *, conflict: bool) -> dict[str, Any]:
+    """The fields of the report on the kernel without a ridge."""
+    complexity = math.sqrt(2 * answers.energy / n)
+    return {
+        "label_complexity": complexity,
+        "strict_complexity": math.inf if conflict else complexity,
+        "random_level": math.sqrt(2 * answers.shuffled_energy / n),
+        "random_level_error": answers.shuffled_error / 2,  # of a square root
+        "is_exact": answers.converged,
+        "eigenvalues": answers.eigenvalues,
+        "energies": answers.energies,
+        "steps_to_ten_percent": answers.steps[0],
+        "steps_to_one_percent": answers.steps[1],
+    }
+
+
+def _left_out(
+    judged: Judged, answers: Answers, y: Float64[np.ndarray, "n c"], targets: LabelColumns
+) -> dict[str, Any]:
+    """The fields of the report on predictions for left-out rows."""
+    is_classes = targets.task == "classify"
+    right = float(np.mean(judged.predictions == judged.labels)) if is_classes else math.nan
+    majority = float(np.bincount(targets.codes).max() / len(targets.codes)) if is_classes else None
+    return judged._asdict() | {
+        "ridge": answers.ridge,
+        "explained": 1 - float(np.sum(answers.surprises**2) / np.sum(y**2)),
+        "accuracy": right,
+        "majority": math.nan if majority is None else majority,
+        "costs": answers.costs,
+    }
