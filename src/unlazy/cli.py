@@ -152,10 +152,8 @@ def run(
 @app.command()
 @_prompt
 def measure(
-    file: Annotated[Path, typer.Argument(help="A .csv, .tsv (also .gz), .parquet or .npz file.")],
-    x: Annotated[
-        str, typer.Option(help="Input columns joined by commas, or the array of an .npz.")
-    ] = "",
+    file: Annotated[Path, typer.Argument(help="A .csv, .tsv, .parquet or .npz; also .csv.gz.")],
+    x: Annotated[str, typer.Option(help="Input columns, joined by commas; or an array.")] = "",
     y: Annotated[str, typer.Option(help="Column or array of the labels.")] = "y",
     task: Annotated[str, typer.Option(help="classify, regress, or auto by the labels.")] = "auto",
     raw: Annotated[
@@ -332,18 +330,11 @@ def _check_files(html: Path | None, plot: Path | None) -> None:
             raise UnlazyError(f"`{option}` must name a file, got the folder '{path}'.")
 
 
-@contextlib.contextmanager
-def _bar(name: str) -> "Iterator[Progress]":
+def _bar(name: str) -> "contextlib.AbstractContextManager[Progress]":
     """A bar on a terminal, nothing elsewhere; the work can be interrupted wherever it reports."""
     from unlazy.experiments.bars import bar_on
 
-    with bar_on(sys.stderr, name) as show:
-
-        def progress(done: int, expected: int) -> None:
-            INTERRUPTS.check()
-            show(done, expected)
-
-        yield progress
+    return bar_on(sys.stderr, name, check=INTERRUPTS.check)
 
 
 def _chosen(

@@ -14,14 +14,24 @@ from unlazy.experiments.progress import Reporter, Stream
 
 
 @contextlib.contextmanager
-def bar_on(stream: Stream, name: str) -> Iterator[Callable[[int, int], None]]:
-    """One bar for one piece of work; nothing is shown if the stream is no terminal."""
+def bar_on(
+    stream: Stream, name: str, *, check: Callable[[], None] = lambda: None
+) -> Iterator[Callable[[int, int], None]]:
+    """One bar for one piece of work; nothing is shown if the stream is no terminal.
+
+    `check` is called whenever the work reports, and may raise to end it.
+    """
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda done, expected: None  # noqa: ARG005  # the signature of progress
+        yield lambda done, expected: check()  # noqa: ARG005  # the signature of progress
         return
     with _bars(stream) as bars:
         task = bars.add_task(name, total=None)
-        yield lambda done, expected: bars.update(task, completed=done, total=expected)
+
+        def show(done: int, expected: int) -> None:
+            check()
+            bars.update(task, completed=done, total=expected)
+
+        yield show
 
 
 def _bars(stream: Stream) -> progress.Progress:
