@@ -191,8 +191,7 @@ def measure(
     if as_json:
         _print_json(report.to_dict(top) | written | ({"page": str(html)} if html else {}))
     else:
-        pages = [f"page: {html}"] if html else []
-        lines = [f"figure: {path}" for path in written["figures"]] + pages
+        lines = [f"figure: {path}" for path in figures] + ([f"page: {html}"] if html else [])
         sys.stdout.write(f"{report}\n\n" + "\n".join(lines) + "\n")
     return 0
 

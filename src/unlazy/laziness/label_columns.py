@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float64, Shaped
 from unlazy.core.checks import check_finite, some_rows
 
 Task = Literal["auto", "classify", "regress"]
+_LARGEST = 1e150  # numbers whose squares are still finite
 _MOST_CLASSES = 20  # integers with more distinct values than this are quantities
 
 
@@ -65,6 +66,10 @@ def encode(y: np.ndarray, task: Task) -> LabelColumns:
     """Classes as columns of +1 and -1, one per class, or one for two; or the numbers themselves."""
     if task == "regress" or (task == "auto" and _are_quantities(y)):
         columns = quantities(y)
+        if np.max(np.abs(columns)) > _LARGEST:
+            raise ValueError(
+                f"`y` must be small enough to be squared, got one beyond {_LARGEST:g}."
+            )
         if np.all(columns == columns[0]):
             raise ValueError(f"`y` must vary, got {columns[0, 0]:g} in all {len(y)} rows.")
         return LabelColumns("regress", columns, (), columns)

@@ -240,6 +240,7 @@ def test_the_figure_is_drawn_and_the_page_written(tmp_path):
         (np.eye(3), np.ma.array([1, 2, 3], mask=[False, True, False]), "`y` must be a plain array"),
         (np.ma.array(np.eye(3)), np.arange(3), "`x` must be a plain array, got a masked array"),
         (np.eye(3).astype(str), np.arange(3), "`x` must be an array of real numbers"),
+        (np.eye(3), np.array([1e200, 0.5, 2.0]), "`y` must be small enough to be squared"),
         (np.eye(3), "label", "`y` must be an array of labels where `x` is an array"),
         (pd.DataFrame({"a": [1.0]}), "b", "`y` must be a known name, got y='b'"),
         (np.eye(60), np.arange(60).astype(str), "fewer classes than rows, got 60 classes"),
