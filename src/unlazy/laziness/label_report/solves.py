@@ -16,9 +16,10 @@ from unlazy.core.float64 import float64
 from unlazy.core.machine import available_memory
 from unlazy.dynamics import KernelDynamics
 from unlazy.dynamics.krylov_spaces import watched_curves
-from unlazy.kernels import operator, relu_gram
+from unlazy.kernels import operator, relu_gram, ridge_path
+from unlazy.labels import leave_one_out_path
 from unlazy.laziness.label_report.stages import Stages
-from unlazy.linalg import Eigen, eigh
+from unlazy.linalg import Eigen
 from unlazy.linalg.cholesky_factors import HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import Progress, conjugate_gradients
 from unlazy.linalg.lanczos import krylov_quadrature, top_eigen
@@ -79,43 +80,29 @@ def _check_memory(n: int, largest_eigen: int) -> None:
 
 
 def _by_eigen(H: Float64[np.ndarray, "n n"], y: np.ndarray, stages: Stages) -> Answers:
-    eigen = eigh(H)
+    size = float(np.mean(np.diagonal(H)))
+    path = ridge_path(H, y, RIDGES * size)
+    best = int(np.argmin(path.leave_one_out()))
     stages.stage("factor")(1, 1)
+    values, U = path.eigenvalues, path.vectors
+    values = np.maximum(values, values[0] * len(values) * np.finfo(np.float64).eps)
     with float64():
-        values, U = eigen.values, np.asarray(eigen.vectors)
-    floor = max(values[0], 0.0) * len(values) * np.finfo(np.float64).eps
-    values = np.maximum(values, floor)
-    projected = U.T @ y
-    flow = KernelDynamics.from_eigen(Eigen(values, eigen.vectors), y)
-    ridge, alpha, diagonal = _best_ridge(values, U, projected, float(np.mean(np.diagonal(H))))
-    inverse = (U**2) @ (1 / values)
+        flow = KernelDynamics.from_eigen(Eigen(values, jnp.asarray(U)), y)
     along_ones = float((U.T @ np.ones(len(y))) ** 2 @ (1 / values))
+    surprises = path.surprises()[best]
     stages.stage("solve")(1, 1)
     return Answers(
-        energy=float(np.sum(projected**2 / values[:, None])),
-        shuffled_energy=_shuffled(y, float(inverse.sum()), along_ones),
+        energy=float(np.sum((U.T @ y) ** 2 / values[:, None])),
+        shuffled_energy=_shuffled(y, float(np.sum(1 / values)), along_ones),
         shuffled_error=0.0,
-        ridge=ridge,
-        surprises=alpha / diagonal[:, None],
-        costs=np.sum(alpha**2, axis=1) / diagonal,
+        ridge=float(path.ridges[best]),
+        surprises=surprises,
+        costs=np.sum(path.coefficients[best] * surprises, axis=1),
         eigenvalues=values,
         energies=flow.energies,
         steps=(flow.steps_to(0.1), flow.steps_to(0.01)),
         converged=True,
     )
-
-
-def _best_ridge(values, U, projected, size: float) -> tuple[float, np.ndarray, np.ndarray]:
-    """The ridge whose left-out predictions have the least error; its solution and diagonal."""
-    best = None
-    for ridge in RIDGES * size:
-        inverse = 1 / (values + ridge)
-        alpha, diagonal = U @ (inverse[:, None] * projected), (U**2) @ inverse
-        error = float(np.sum((alpha / diagonal[:, None]) ** 2))
-        if best is None or error < best[0]:
-            best = error, float(ridge), alpha, diagonal
-    assert best is not None
-    return best[1:]
 
 
 def _shuffled(y: np.ndarray, trace: float, along_ones: float) -> float:
@@ -133,10 +120,7 @@ def _by_factor(H: Float64[np.ndarray, "n n"], y: np.ndarray, stages: Stages) -> 
     rng = np.random.default_rng(0)
     eigenvalues, energies, steps = _spectrum(H, y, rng, stages.stage("spectrum"))
     some = np.sort(rng.permutation(n)[:_RIDGE_ROWS])
-    part = eigh(H[np.ix_(some, some)])
-    with float64():
-        U = np.asarray(part.vectors)
-    ridge, _, _ = _best_ridge(np.maximum(part.values, 0.0), U, U.T @ y[some], size)
+    ridge = leave_one_out_path(H[np.ix_(some, some)], y[some], RIDGES * size).ridge
     factor = _ridge_factor(H, ridge, stages.stage("factor"))
     alpha = factor.solve(y)
     diagonal = factor.inverse_diagonal(stages.stage("rows"))
