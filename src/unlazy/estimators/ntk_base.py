@@ -12,7 +12,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unlazy.core.checks import check_count, check_name, check_positive, some_rows
 from unlazy.estimators.distinct import Distinct, distinct_rows
-from unlazy.estimators.gram_sources import GramSource, OfKernel, OfMatrix, as_matrix, kernel_of
+from unlazy.estimators.gram_sources import (
+    LARGEST_DENSE,
+    GramSource,
+    OfKernel,
+    OfMatrix,
+    as_matrix,
+    kernel_of,
+)
 from unlazy.estimators.ridge_fits import RidgeFit, RidgeOptions, fit_ridge
 from unlazy.kernels.dual import ActivationLike
 from unlazy.kernels.regression import kernel_products
@@ -142,9 +149,11 @@ class KernelEstimator(BaseEstimator):
     def _cross_gram(
         self, X: Float64[np.ndarray, "t d"], support: np.ndarray
     ) -> Float64[np.ndarray, "t n"]:
-        """The kernel of samples with those of the fit; 0 but for the columns of `support`."""
+        """The kernel of samples with those of the fit; of many, 0 but for columns of `support`."""
         if self._is_precomputed:
             return X[:, self.fit_rows_]
+        if len(self.X_fit_) <= LARGEST_DENSE:  # no program for every number of support vectors
+            return as_matrix(kernel_of(self), X, self.X_fit_)
         K = np.zeros((len(X), len(self.X_fit_)))
         K[:, support] = as_matrix(kernel_of(self), X, self.X_fit_[support])
         return K

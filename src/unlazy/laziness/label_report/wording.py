@@ -61,7 +61,10 @@ def advice(report: "LabelReport") -> list[str]:
     elif report.explained > _TOO_GOOD:
         lines.append("This is nearly perfect: look whether a column gives the label away.")
     elif report.ratio < _LEARNABLE:
-        lines.append("A kernel can learn them: try one as a baseline before a network.")
+        model = "NTKClassifier" if report.classes else "NTKRegressor"
+        lines.append(
+            f"A kernel can learn them: try unlazy.estimators.{model}() before a network of yours."
+        )
     else:
         lines.append("Clean the labels or add columns first; then see whether a network does more.")
     return [line[0].upper() + line[1:] for line in lines]
