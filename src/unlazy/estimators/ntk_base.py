@@ -135,7 +135,7 @@ class KernelEstimator(BaseEstimator):
     def _points(self, X: Any) -> Float64[np.ndarray, "t d"]:
         """Samples to predict at, checked against those of the fit."""
         check_is_fitted(self, "fit_rows_")
-        points = validate_data(self, X, reset=False, dtype=np.float64)
+        points = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
         self._check_zeros(points)
         return points
 

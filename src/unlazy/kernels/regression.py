@@ -104,10 +104,10 @@ def kernel_products(
     xp = np if jax.default_backend() == "cpu" else jnp
     rows, columns = _BLOCK.get(jax.default_backend(), _BLOCK_ELSEWHERE)
     with float64(), jax.default_matmul_precision("highest"):
-        points, x, coefficients = (xp.asarray(v, xp.float64) for v in (points, x, coefficients))
-        total = np.zeros((len(points), *coefficients.shape[1:]))
-        for i in range(0, len(points), rows):
-            for j in range(0, len(x), columns):
-                K = xp.asarray(kernel(points[i : i + rows], x[j : j + columns]))
-                total[i : i + rows] += np.asarray(K @ coefficients[j : j + columns])
+        new, old, alpha = (xp.asarray(v, xp.float64) for v in (points, x, coefficients))
+        total = np.zeros((len(new), *alpha.shape[1:]))
+        for i in range(0, len(new), rows):
+            for j in range(0, len(old), columns):
+                K = xp.asarray(kernel(new[i : i + rows], old[j : j + columns]))
+                total[i : i + rows] += np.asarray(K @ alpha[j : j + columns])
     return total

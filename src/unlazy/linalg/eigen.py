@@ -33,7 +33,7 @@ def eigh(H: Float[Array | np.ndarray, "n n"]) -> Eigen:
         if jax.default_backend() == "cpu" and is_known(H):
             # The LAPACK that XLA calls, without a program that is compiled for every size.
             found = scipy.linalg.eigh(np.asarray(H, np.float64), driver="evd", check_finite=False)
-            values, vectors = _descending(*found, np)
+            values, vectors = _descending(found[0], found[1], np)
             return Eigen(values, jnp.asarray(vectors))
         values, vectors = _eigh(jnp.asarray(H, jnp.float64))
         return Eigen(np.asarray(values), vectors)
@@ -41,7 +41,8 @@ def eigh(H: Float[Array | np.ndarray, "n n"]) -> Eigen:
 
 @jax.jit
 def _eigh(H: Float64[Array, "n n"]):
-    return _descending(*jnp.linalg.eigh(H), jnp)
+    values, vectors = jnp.linalg.eigh(H)
+    return _descending(values, vectors, jnp)
 
 
 def _descending(values: Any, vectors: Any, xp: Any) -> tuple[Any, Any]:
