@@ -59,7 +59,7 @@ def _explanation(
 
     An explanation by an inner entry is dropped if this entry does not have the argument it names.
     """
-    if isinstance(error, _NOT_OF_ARGUMENTS):
+    if isinstance(error, _NOT_OF_ARGUMENTS) or _is_of_scikit_learn(error):
         return None
     with contextlib.suppress(Exception):  # an explanation must not raise
         arguments = list(_arguments(inspect.unwrap(function), args, kwargs))
@@ -126,6 +126,12 @@ def _came_from_the_user(error: Exception) -> bool:
     """Whether code that is neither ours nor installed was running when the error was raised."""
     frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return any(not name.startswith(_INSTALLED) for name in frames)
+
+
+def _is_of_scikit_learn(error: Exception) -> bool:
+    """Whether scikit-learn's own checks refused: their texts name the input."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return f"{os.sep}sklearn{os.sep}" in frames[-1]
 
 
 def _arguments(

@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
-ClassWeight = Mapping[Any, float] | str | None
+ClassWeight = Mapping[Any, int | float] | str | None
 """None, "balanced", or a weight per class, as scikit-learn has it."""
 
 
@@ -47,7 +47,7 @@ def chosen_classes(
 
 
 def sample_weights(sample_weight: Any, n: int) -> Float64[np.ndarray, " n"]:
-    """The weight of each of n rows, 1 where none is given; raises where one is negative."""
+    """The weight of each of n rows, 1 where none is given; raises if one is below 0 or all are 0."""
     if sample_weight is None or isinstance(sample_weight, int | float | np.number):
         sample_weight = np.full(n, 1.0 if sample_weight is None else float(sample_weight))
     weights = check_array(
@@ -57,6 +57,10 @@ def sample_weights(sample_weight: Any, n: int) -> Float64[np.ndarray, " n"]:
         raise ValueError(
             f"`sample_weight` must be {n} numbers >= 0, one per row of X, got "
             f"sample_weight.shape={weights.shape}, the least of them {np.min(weights):g}."
+        )
+    if not np.any(weights):
+        raise ValueError(
+            "`sample_weight` must be positive somewhere, got a weight of zero per row."
         )
     return weights
 
