@@ -47,7 +47,7 @@ def chosen_classes(
 
 
 def sample_weights(sample_weight: Any, n: int) -> Float64[np.ndarray, " n"]:
-    """The weight of each of n rows, 1 where none is given; raises if one is below 0 or all are 0."""
+    """The weight of each of n rows, 1 where none is given; none below 0, and not all of them 0."""
     if sample_weight is None or isinstance(sample_weight, int | float | np.number):
         sample_weight = np.full(n, 1.0 if sample_weight is None else float(sample_weight))
     weights = check_array(
