@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pickle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,8 @@ def digits():
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
-    return (X[:500] - 8) / 6, y[:500], (X[500:1000] - 8) / 6, y[500:1000]
+    X, y = (np.asarray(X) - 8) / 6, np.asarray(y)
+    return X[:500], y[:500], X[500:1000], y[500:1000]
 
 
 def test_a_linear_model_on_the_features_is_near_kernel_ridge():
@@ -104,7 +106,8 @@ def test_frames_go_in_and_come_out(frame):
     model = NTKTransformer(n_components=6, random_state=0)
     expected = model.fit_transform(X)
     name = "pandas" if frame is pd.DataFrame else "polars"
-    found = clone(model).set_output(transform=name).fit_transform(table)
+    again: Any = clone(model)
+    found = again.set_output(transform=name).fit_transform(table)
     assert isinstance(found, frame)
     assert list(found.columns) == [f"ntktransformer{k}" for k in range(6)]
     np.testing.assert_array_equal(found.to_numpy(), expected)

@@ -31,6 +31,8 @@ class TaylorBase(BaseEstimator):
     max_iter: int
     tol: float
     random_state: Any
+    n_features_in_: int  # set where the inputs are checked, as is the next
+    feature_names_in_: np.ndarray
 
     def _fit_columns(self, X: Float64[np.ndarray, "n d"], targets: Targets) -> None:
         sigma = self._checked_activation()

@@ -84,6 +84,9 @@ class TaylorClassifier(ClassifierMixin, TaylorBase):
         (3, 2)
     """
 
+    loss: LossName
+    class_weight: ClassWeight
+
     @no_type_check  # scikit-learn sets anything, and fit checks
     def __init__(
         self,
