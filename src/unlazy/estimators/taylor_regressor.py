@@ -95,7 +95,7 @@ class TaylorRegressor(MultiOutputMixin, RegressorMixin, TaylorBase):
         rank: int | None = None,
         direction_strength: float = 10.0,
         norm_strength: float = 0.0,
-        max_iter: int = 300,
+        max_iter: int = 1000,
         tol: float = 1e-6,
         random_state: Any = None,
     ):
