@@ -2,8 +2,8 @@
 """The Taylor model of a two-layer network: its terms at samples, and how it is fitted.
 
 A model that is linear in what moves is solved exactly. The others are trained by L-BFGS on all
-samples, in float64: on 14 small tables it converges in 20 to 200 steps, to the same accuracy from
-the movement that solves the linear model and from a small random one.
+samples, in float64: on 7 small tables, softplus at order 2, it converged in 16 to 183 steps, to
+the same accuracy from the movement that solves the linear model and from a small random one.
 """
 
 import math
