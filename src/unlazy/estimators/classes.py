@@ -50,8 +50,8 @@ def sample_weights(sample_weight: Any, n: int) -> Float64[np.ndarray, " n"]:
     """The weight of each of n rows, 1 where none is given; none below 0, and not all of them 0."""
     if sample_weight is None or isinstance(sample_weight, int | float | np.number):
         sample_weight = np.full(n, 1.0 if sample_weight is None else float(sample_weight))
-    weights = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    weights = np.asarray(
+        check_array(sample_weight, ensure_2d=False, dtype="float64", input_name="sample_weight")
     )
     if weights.shape != (n,) or np.any(weights < 0):
         raise ValueError(

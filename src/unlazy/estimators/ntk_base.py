@@ -2,7 +2,7 @@
 """What regression and classification with a kernel of a wide network have in common."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 from jaxtyping import Float64
@@ -30,6 +30,7 @@ METHODS = ("ridge", "svm")
 class KernelEstimator(BaseEstimator):
     """The arguments, and the fit by ridge regression; a base class."""
 
+    @no_type_check  # scikit-learn sets anything, and fit checks
     def __init__(
         self,
         kernel: str | Callable[..., Any] = "ntk",

@@ -2,7 +2,7 @@
 """Classification with the tangent kernel of an infinitely wide network."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 from jaxtyping import Float64, Shaped
@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.metaestimators import available_if
 
+from unlazy.core.entries import entry
 from unlazy.estimators.classes import (
     Classes,
     ClassWeight,
@@ -64,6 +65,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         ['same' 'opposite']
     """
 
+    @no_type_check  # scikit-learn sets anything, and fit checks
     def __init__(
         self,
         kernel: str | Callable[..., Any] = "ntk",
@@ -103,6 +105,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         )
         self.class_weight = class_weight
 
+    @entry
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NTKClassifier":
         """Fit to samples in the rows of `X` and their classes `y`, of any type."""
         X, y = self._check(X, y)
@@ -130,6 +133,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         self._keep(X, rows)
         return self
 
+    @entry
     def decision_function(self, X: Any) -> Float64[np.ndarray, "t *k"]:
         """The score of each class; for two classes one score, positive for the second."""
         points = self._points(X)
@@ -138,6 +142,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         found = self._outputs(points)
         return found[:, 0] if len(self.classes_) == 2 else found
 
+    @entry
     def predict(self, X: Any) -> Shaped[np.ndarray, " t"]:
         """The class of each sample."""
         if self.method == "svm":
@@ -147,6 +152,7 @@ class NTKClassifier(ClassifierMixin, KernelEstimator):
         return chosen_classes(self.classes_, scores)
 
     @available_if(_is_ridge)
+    @entry
     def predict_proba(self, X: Any) -> Float64[np.ndarray, "t k"]:
         r"""The probability of each class, $\operatorname{softmax}(\tau f(x))$.
 

@@ -2,7 +2,7 @@
 """Regression with the tangent kernel of an infinitely wide network."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 import scipy.linalg
@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
 
+from unlazy.core.entries import entry
 from unlazy.estimators.classes import sample_weights
 from unlazy.estimators.distinct import used_rows
 from unlazy.estimators.gram_sources import as_matrix, kernel_of
@@ -68,6 +69,7 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         [0.84]
     """
 
+    @no_type_check  # scikit-learn sets anything, and fit checks
     def __init__(
         self,
         kernel: str | Callable[..., Any] = "ntk",
@@ -112,6 +114,7 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         tags.target_tags.multi_output = self.method == "ridge"
         return tags
 
+    @entry
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NTKRegressor":
         """Fit to samples in the rows of `X` and numbers `y`, (n,) or (n, c)."""
         X, y = self._check(X, y, multi_output=self.method == "ridge", y_numeric=True)
@@ -135,6 +138,7 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         self._keep(X, rows)
         return self
 
+    @entry
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""The outputs at samples; with `return_std`, also their posterior standard deviations.
 
