@@ -2,7 +2,7 @@
 """Regression with a kernel: what a network trained to the end under that kernel would predict."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +15,7 @@ from unlazy.core.checks import check_finite
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.kernels.operators import operator
+from unlazy.kernels.parts import even_parts, of_one_size
 from unlazy.kernels.solving import Solution
 from unlazy.kernels.tiles import Kernel
 
@@ -99,15 +100,31 @@ def kernel_products(
     x: Float64[Array | np.ndarray, "n *d"],
     coefficients: Float64[np.ndarray, "n *c"],
 ) -> Float64[np.ndarray, "t *c"]:
-    """The product k(points, x) coefficients, in blocks of rows and of columns."""
-    # On the host NumPy cuts and multiplies: JAX would compile for the sizes of the last blocks.
+    """The product k(points, x) coefficients, in blocks of one shape, so that one program serves."""
+    # On the host NumPy cuts and multiplies, for which nothing is compiled.
     xp = np if jax.default_backend() == "cpu" else jnp
-    rows, columns = _BLOCK.get(jax.default_backend(), _BLOCK_ELSEWHERE)
+    most = _BLOCK.get(jax.default_backend(), _BLOCK_ELSEWHERE)
+    spans, parts = (
+        even_parts(len(v), math.ceil(len(v) / size))
+        for v, size in zip((points, x), most, strict=True)
+    )
     with float64(), jax.default_matmul_precision("highest"):
         new, old, alpha = (xp.asarray(v, xp.float64) for v in (points, x, coefficients))
         total = np.zeros((len(new), *alpha.shape[1:]))
-        for i in range(0, len(new), rows):
-            for j in range(0, len(old), columns):
-                K = xp.asarray(kernel(new[i : i + rows], old[j : j + columns]))
-                total[i : i + rows] += np.asarray(K @ alpha[j : j + columns])
+        for i in (blocks := of_one_size(spans)).starts:
+            rows = slice(i, i + blocks.size)
+            products = (
+                xp.asarray(kernel(new[rows], old[columns])) @ part
+                for columns, part in _columns(alpha, parts, xp)
+            )
+            total[rows] = sum(np.asarray(product) for product in products)
     return total
+
+
+def _columns(alpha: Any, parts: list[tuple[int, int]], xp: Any) -> Iterator[tuple[slice, Any]]:
+    """The columns of each block, and their coefficients: 0 where it reaches into another part."""
+    blocks = of_one_size(parts)
+    for start, (first, stop) in zip(blocks.starts, parts, strict=True):
+        columns = slice(start, start + blocks.size)
+        place = np.arange(start, start + blocks.size).reshape(-1, *[1] * (alpha.ndim - 1))
+        yield columns, xp.where((first <= place) & (place < stop), alpha[columns], 0.0)
