@@ -151,6 +151,17 @@ def test_deviations_fit_the_errors_on_functions_of_the_process():
     assert np.mean(((y[50:] - mean) / deviation) ** 2) == pytest.approx(1, abs=0.15)
 
 
+def test_the_noise_that_a_ridge_means_is_that_of_the_labels():
+    x, _ = problem(400, d=3, seed=5)
+    draw = np.random.default_rng(6)
+    y = np.column_stack([np.sin(x[:, 0]), x[:, 1]]) + np.array([0.2, 0.4]) * draw.standard_normal(
+        (400, 2)
+    )
+    alone = [NTKRegressor(**OPTIONS).fit(x, column).noise_std_ for column in y.T]
+    np.testing.assert_allclose(alone, [0.2, 0.4], rtol=0.35)  # the ridge errs to the safe side
+    assert NTKRegressor(**OPTIONS).fit(x, y).noise_std_.shape == (2,)
+
+
 def test_probabilities_are_calibrated_on_samples_not_seen():
     # The one number that leaving out chooses is near the best one for 4000 new samples: a factor
     # of 1.5 either way is less likely. Fitted outputs in place of those left out would choose one
@@ -260,10 +271,14 @@ def test_data_that_cannot_be_fitted_get_one_clear_error():
         NTKClassifier().fit(x, np.full(len(x), "low"))
     with pytest.raises(TypeError, match="Sparse data was passed"):
         NTKClassifier().fit(scipy.sparse.csr_array(x), y)
-    with pytest.raises(ValueError, match="`sample_weight` must be above 0 for one row at least"):
+    with pytest.raises(ValueError, match="`sample_weight` must be positive somewhere"):
         NTKClassifier().fit(x, y, np.zeros(len(x)))
     with pytest.raises(ValueError, match=r"`X` must have no row of zeros .* `bias_variance`"):
         NTKClassifier(bias_variance=0.0).fit(np.vstack([0 * x[:1], x[1:]]), y)
+    with pytest.raises(ValueError, match="`y` must be labels of one kind"):
+        NTKClassifier().fit(x[:3], np.array(["a", None, "b"], object))
+    with pytest.raises(ValueError, match=r"`kernel` must give a matrix of shape \(60, 60\)"):
+        NTKRegressor(lambda x1: np.asarray(x1)).fit(*problem())
     fitted = NTKRegressor(method="svm").fit(x, problem()[1])
     with pytest.raises(ValueError, match="`return_std` must be False for method='svm'"):
         fitted.predict(x, return_std=True)

@@ -95,7 +95,11 @@ def kernel_of(settings: Any) -> Callable[..., Any]:
 def as_matrix(kernel: Callable[..., Any], *x: np.ndarray) -> Float64[np.ndarray, "n1 n2"]:
     """The kernel between samples as a NumPy matrix."""
     with float64():
-        return np.asarray(kernel(*x), np.float64)
+        K = np.asarray(kernel(*x), np.float64)
+    expected = len(x[0]), len(x[-1])
+    if K.shape != expected:
+        raise ValueError(f"`kernel` must give a matrix of shape {expected}, got {K.shape}.")
+    return K
 
 
 def _weighted(kernel: Callable[..., Any], x1: Any, x2: Any = None) -> Any:

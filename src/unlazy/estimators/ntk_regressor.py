@@ -60,6 +60,7 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         X_fit_: the samples that were fitted; none of them equal, none of weight 0.
         fit_rows_: their rows in the `X` of the fit.
         dual_coef_: $\alpha$; intercept_: $b$; ridge_: the ridge that was used.
+        noise_std_: the standard deviation of the labels' noise, of weight 1, that the ridge means.
         loo_error_: the leave-one-out mean squared error, None where the ridge was given.
 
     Example:
@@ -128,6 +129,8 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
         free = len(fitted) - int(bool(self.fit_intercept))
         # The scale of the kernel for which these labels are most likely, given the ridge.
         self._amplitude = np.sum(fitted * self.dual_coef_, axis=0) / max(free, 1)
+        noise = np.sqrt(np.maximum(self._amplitude, 0.0) * self.ridge_)
+        self.noise_std_ = noise.reshape(self._shape)[()]
         return self
 
     def _fit_svm(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> "NTKRegressor":
@@ -144,7 +147,9 @@ class NTKRegressor(RegressorMixin, KernelEstimator):
 
         Labels are taken as a Gaussian process with covariance $s^2 k$ and noise $s^2\,
         \text{ridge} / w_i$, where $s^2$ makes them most likely, and a constant that is known
-        through them alone. The deviation is that of the process, without the noise of a new label.
+        through them alone. The deviation is that of the process, without the noise of a new label,
+        whose deviation is `noise_std_`: an interval for new labels takes the root of the sum of
+        both squares.
         It takes a factorisation of the Gram matrix at every call.
         """
         points = self._points(X)

@@ -276,3 +276,34 @@ def test_one_column_of_classes_is_taken_as_a_vector(kind):
 def test_text_can_not_be_regressed_on():
     with pytest.raises(ValueError, match="`y` must be numbers for task='regress'"):
         measure(*sample(), task="regress")
+
+
+def test_random_labels_of_few_rows_get_no_verdict_and_no_suspects():
+    draw = np.random.default_rng(0)
+    told = 0
+    for _ in range(20):
+        report = measure(draw.standard_normal((12, 3)), draw.permutation(np.repeat(["a", "b"], 6)))
+        told += "learnable" in str(report).splitlines()[0]
+        assert report.is_telling or "mislabelled" not in str(report)
+    # Each is called learnable with probability 0.05 at most: more than 4 of 20 with 0.003.
+    assert told <= 4
+
+
+def test_the_chance_is_the_share_of_random_orders_that_cost_no_more():
+    draw = np.random.default_rng(1)
+    x = draw.standard_normal((60, 3))
+    report = measure(x, np.where(x[:, 0] > 0, "yes", "no"))
+    assert report.chance == 1 / 200  # none but the given order
+    assert report.is_telling
+    costs = [measure(x, draw.permutation(report.labels)).label_complexity for _ in range(20)]
+    assert min(costs) > report.label_complexity
+
+
+def test_the_edge_of_clean_numbers_is_not_suspect():
+    draw = np.random.default_rng(2)
+    x = draw.standard_normal((300, 3))
+    y = x @ np.array([1.0, 2.0, 3.0])
+    assert len(measure(x, y).suspects()) <= 3
+    y[:10] += np.where(np.arange(10) % 2, 6.0, -6.0)  # 1.6 deviations
+    found = [suspect.row for suspect in measure(x, y).suspects(10)]
+    assert len(set(found) & set(range(10))) >= 9

@@ -209,6 +209,7 @@ def _complexities(answers: Answers, n: int, *, conflict: bool) -> dict[str, Any]
         "random_level": math.sqrt(2 * answers.shuffled_energy / n),
         "random_level_error": answers.shuffled_error / 2,  # of a square root
         "is_exact": answers.converged,
+        "chance": answers.chance,
         "eigenvalues": answers.eigenvalues,
         "energies": answers.energies,
         "steps_to_ten_percent": answers.steps[0],

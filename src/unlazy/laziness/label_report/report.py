@@ -41,6 +41,9 @@ class LabelReport(eqx.Module):
     random_level: float  # the same for the same labels in random order
     random_level_error: float  # relative standard error of that; zero if exact
     is_exact: bool  # False where the complexity is a lower bound
+    chance: (
+        float  # share of 200 random orders of the labels that cost no more; nan beyond 2000 rows
+    )
     eigenvalues: Float64[np.ndarray, " k"]  # largest first; all, or the leading ones
     energies: Float64[np.ndarray, " k"]  # share of the labels on each eigenvector
     steps_to_ten_percent: int | float  # of the loss, at learning rate 1/lambda_max
@@ -63,6 +66,12 @@ class LabelReport(eqx.Module):
     def ratio(self) -> float:
         """The complexity in units of that of the same labels in random order."""
         return self.label_complexity / self.random_level
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether these labels are told from random ones: by their cost, and for left-out rows."""
+        predicts = self.accuracy > self.majority if self.classes else self.explained > 0
+        return not self.chance > 0.05 and predicts
 
     @entry
     def suspects(self, count: int | None = None) -> list[Suspect]:
@@ -100,8 +109,8 @@ class LabelReport(eqx.Module):
         plain = ("n", "d", "task", "preprocessing", "rows_given", "rows_unlabelled", "is_exact")
         numbers = (
             "label_complexity", "strict_complexity", "random_level", "random_level_error", "ratio",
-            "explained", "accuracy", "majority", "unexplained", "ridge", "steps_to_ten_percent",
-            "steps_to_one_percent",
+            "chance", "explained", "accuracy", "majority", "unexplained", "ridge",
+            "steps_to_ten_percent", "steps_to_one_percent",
         )  # fmt: skip
         return (
             {name: getattr(self, name) for name in plain}

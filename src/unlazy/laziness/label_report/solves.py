@@ -6,6 +6,7 @@ are replaced by a factorisation in float32 of the kernel with a ridge, and one i
 in place of which a large kernel has iterations that the first one preconditions.
 """
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -27,6 +28,7 @@ from unlazy.linalg.lanczos import krylov_quadrature, top_eigen
 LARGEST_EIGEN = 2000
 _RIDGE_ROWS = 1000  # of a larger kernel, from which the ridge is chosen
 RIDGES = np.geomspace(1e-3, 10.0, 17)  # in units of the diagonal; float32 resolves the least
+_ORDERS = 200  # random orders of the labels, to tell a low energy from a lucky one
 _PROBES = 16  # random sign vectors for the trace of the inverse
 _LEADING = 50  # eigenvalues that are shown of a large kernel
 _TOLERANCE = 1e-6  # of solves; the energy's error is about its square
@@ -50,6 +52,7 @@ class Answers(NamedTuple):
     energies: Float64[np.ndarray, " k"]  # share of the labels on each eigenvector
     steps: tuple[int | float, int | float]  # of descent to 10% and to 1% of the loss
     converged: bool  # whether the energy is exact to rounding, not a lower bound
+    chance: float  # share of random orders of the labels whose energy is no larger; nan if unknown
 
 
 def solve_for_labels(
@@ -102,7 +105,18 @@ def _by_eigen(H: Float64[np.ndarray, "n n"], y: np.ndarray, stages: Stages) -> A
         energies=flow.energies,
         steps=(flow.steps_to(0.1), flow.steps_to(0.01)),
         converged=True,
+        chance=_chance(values, U, y),
     )
+
+
+def _chance(
+    values: Float64[np.ndarray, " n"], U: Float64[np.ndarray, "n n"], y: Float64[np.ndarray, "n c"]
+) -> float:
+    """The share of random orders, the given one among them, whose energy is no larger than it."""
+    rng = np.random.default_rng(0)
+    orders = [np.arange(len(y)), *(rng.permutation(len(y)) for _ in range(_ORDERS - 1))]
+    energies = [float(np.sum((U.T @ y[order]) ** 2 / values[:, None])) for order in orders]
+    return float(np.mean(np.array(energies) <= energies[0] * (1 + 1e-9)))
 
 
 def _shuffled(y: np.ndarray, trace: float, along_ones: float) -> float:
@@ -136,6 +150,7 @@ def _by_factor(H: Float64[np.ndarray, "n n"], y: np.ndarray, stages: Stages) -> 
         energies=energies,
         steps=steps,
         converged=plain.converged,
+        chance=math.nan,
     )
 
 

@@ -12,6 +12,7 @@ from unlazy.laziness.label_report.solves import Answers
 
 MARGIN = 0.75  # by which another class leads, where +1 and -1 are the labels
 DEVIATIONS = 4.0  # typical sizes of a left-out error, for numbers
+_LEAST_ERROR = 0.1  # of the labels' deviation: below, the edge of clean data would look wrong
 _NORMAL = 1.4826  # the median of absolute values to a standard deviation
 
 
@@ -43,7 +44,7 @@ def judge(targets: LabelColumns, samples: Samples, answers: Answers, y: np.ndarr
     weights = sizes / np.maximum(np.linalg.norm(answers.surprises, axis=1), 1e-300)
     gaps = np.linalg.norm(targets.columns - left_out[samples.group], axis=1) / scale
     scores = gaps * weights[samples.group]
-    typical = _NORMAL * float(np.median(scores))
+    typical = max(_NORMAL * float(np.median(scores)), _LEAST_ERROR * float(np.median(weights)))
     scores = scores / typical if typical > 0 else scores
     return Judged(left_out[samples.group][:, 0], targets.columns[:, 0], scores, DEVIATIONS)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _LEARNABLE, _RANDOM = 0.6, 0.9  # ratios below and above which the verdict is plain
 _TOO_GOOD = 0.995  # explained variance beyond which a column may give the label away
+_CHANCE = 0.05  # of random orders as cheap as this one, beyond which the ratio says nothing
 _MOST = 12  # rows named in a sentence
 
 
@@ -22,8 +23,9 @@ def text(report: "LabelReport") -> str:
         "\n".join([verdict(report), *(f"- {line}" for line in advice(report))]),
         "\n".join(in_columns(figures(report), left=(0, 1))),
     ]
-    if suspects := report.suspects()[:_MOST]:
-        rows = [["row", "label", "the others say", "score"], *map(suspect_cells, suspects)]
+    suspects = report.suspects()[:_MOST] if report.is_telling else []
+    if suspects:
+        rows = [["row, from 0", "label", "the others say", "score"], *map(suspect_cells, suspects)]
         blocks.append("\n".join(in_columns(rows, left=(1, 2))))
     uses = [["column", "used as", "note"], *_shortened(column_cells(report))]
     blocks.append("\n".join(in_columns(uses, left=(0, 1, 2))))
@@ -33,6 +35,11 @@ def text(report: "LabelReport") -> str:
 def verdict(report: "LabelReport") -> str:
     """One sentence: are these labels learnable?"""
     ratio = f"their complexity is {report.ratio:.2f} of that of the same labels in random order"
+    if report.chance > _CHANCE and report.ratio < _RANDOM:
+        return (
+            f"There are too few rows to tell: {ratio}, but {report.chance:.0%} of random orders "
+            "cost no more."
+        )
     if report.ratio < _LEARNABLE:
         return f"These labels are learnable: {ratio}."
     if report.ratio > _RANDOM:
@@ -51,11 +58,12 @@ def advice(report: "LabelReport") -> list[str]:
             f"{report.unexplained:.1%} of the labels' variance is beyond them all. Their mean "
             "label is used. Look for a column that tells them apart, or relabel them."
         )
-    if suspects := report.suspects():
+    if (suspects := report.suspects()) and report.is_telling:
         rows = ", ".join(str(suspect.row) for suspect in suspects[:_MOST])
         more = f" and {len(suspects) - _MOST} more" if len(suspects) > _MOST else ""
         looks = "this row looks" if len(suspects) == 1 else f"these {len(suspects)} rows look"
-        lines.append(f"{looks} mislabelled: {rows}{more}. Look at them, relabel, and run again.")
+        them = "it" if len(suspects) == 1 else "them"
+        lines.append(f"{looks} mislabelled: {rows}{more}. Look at {them}, relabel, and run again.")
     if report.ratio > _RANDOM:
         lines.append("Look for other columns, or for labels that were shifted against their rows.")
     elif report.explained > _TOO_GOOD:
