@@ -31,8 +31,8 @@ class Classes(NamedTuple):
 
 def as_classes(y: Shaped[np.ndarray, " n"]) -> Classes:
     """The classes of labels of any type; raises unless there are two at least."""
-    check_classification_targets(y)
     try:
+        check_classification_targets(y)
         names, numbers = np.unique(y, return_inverse=True)
     except TypeError as error:
         raise ValueError("`y` must be labels of one kind, none of them missing.") from error
