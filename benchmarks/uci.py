@@ -49,7 +49,7 @@ def tables(path: Path) -> Iterator[Table]:
 
 def gram(x: np.ndarray, setting: tuple[int, int]) -> np.ndarray:
     depth, fixed = setting
-    return np.asarray(ntk(x, depth=depth, fixed_layers=fixed, bias_variance=BIAS))
+    return np.asarray(ntk(x, depth=depth, fixed_layers=fixed, bias_variance=1.0))
 
 
 def accuracy(K: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, c: float) -> float:
@@ -70,7 +70,8 @@ def chosen(table: Table, pool: ThreadPoolExecutor) -> float:
     _, setting, c = best
     K = gram(table.x, setting)
     folds = [(rows[f"fold{k}.train"], rows[f"fold{k}.test"]) for k in FOLDS]
-    return float(np.mean(list(pool.map(lambda fold: accuracy(K, y, *fold, c), folds))))
+    scores = pool.map(lambda fold: accuracy(K, y, fold[0], fold[1], c), folds)
+    return float(np.mean(list(scores)))
 
 
 def default(table: Table) -> float:
@@ -120,7 +121,5 @@ if __name__ == "__main__":
     parser.add_argument("path", type=Path)
     parser.add_argument("--only", choices=LIMITS)
     parser.add_argument("--most", type=int)
-    parser.add_argument("--bias", type=float, default=1.0)
     options = parser.parse_args()
-    BIAS = options.bias
     raise SystemExit(0 if main(options.path, options.only, options.most) else 1)
