@@ -88,10 +88,26 @@ def _without_views(table: "pa.Table") -> "pa.Table":
     import pyarrow as pa
 
     for place, column in enumerate(table.columns):
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if pa.types.is_string_view(kind):
-            table = table.set_column(place, f"{place}", column.cast(kind).cast(pa.large_string()))
+        if pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type):
+            column = _decoded(column)
+        elif pa.types.is_string_view(column.type):
+            column = column.cast(pa.large_string())
+        table = table.set_column(place, f"{place}", column)
     return table
+
+
+def _decoded(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Categories as plain text; Arrow has no cast from a dictionary of views."""
+    import pyarrow as pa
+
+    plain: Any = pa.large_string()
+    parts = [
+        pa.DictionaryArray.from_arrays(
+            part.indices, part.dictionary.cast(plain)
+        ).dictionary_decode()
+        for part in column.chunks
+    ]
+    return pa.chunked_array(parts, plain)
 
 
 def unique_names(names: list[str]) -> list[str]:
