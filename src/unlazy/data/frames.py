@@ -68,12 +68,7 @@ def as_frame(x: Any) -> "pa.Table | None":
     if isinstance(x, pa.Table):
         table = x
     elif hasattr(x, "__arrow_c_stream__") and hasattr(x, "columns"):
-        try:
-            table = pa.table(x)
-        except (pa.ArrowException, TypeError) as error:
-            raise ValueError(
-                f"`x` must be a frame whose columns each hold one kind of value: {in_short(error)}."
-            ) from error
+        table = _as_table(x)
         # The index of pandas numbers the rows; it is no column.
         index = [name for name in table.column_names if name.startswith("__index_level_")]
         table = table.drop_columns(index)
@@ -81,6 +76,31 @@ def as_frame(x: Any) -> "pa.Table | None":
         return None
     names = unique_names(table.column_names)
     return _without_views(table).rename_columns(names)
+
+
+def _as_table(x: Any) -> "pa.Table":
+    """A frame of another library; columns of mixed values, which Arrow has not, as text."""
+    import pyarrow as pa
+
+    try:
+        return pa.table(x)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if not hasattr(x, "iloc"):  # of pandas: other libraries have no columns of mixed values
+            raise ValueError(
+                f"`x` must be a frame whose columns each hold one kind of value: {in_short(error)}."
+            ) from error
+    columns = [_as_column(x.iloc[:, place]) for place in range(x.shape[1])]
+    return pa.table(columns, names=[str(name) for name in x.columns])
+
+
+def _as_column(series: Any) -> "pa.Array | pa.ChunkedArray":
+    import pyarrow as pa
+
+    try:
+        return pa.array(series, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        cells = zip(series, series.isna(), strict=True)
+        return pa.array([None if missing else str(cell) for cell, missing in cells], pa.string())
 
 
 def _without_views(table: "pa.Table") -> "pa.Table":

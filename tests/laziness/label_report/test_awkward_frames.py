@@ -2,6 +2,7 @@
 """Frames as they come: columns of any kind are used, or left out with a reason."""
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -21,3 +22,21 @@ def test_categories_of_polars_are_inputs_and_labels(kind):
     report = measure(frame, "c")
     assert report.classes == ("u", "v")
     assert report.rows_unlabelled == 1
+
+
+def test_a_column_of_mixed_values_does_not_keep_the_others_from_use():
+    mixed = [None, *(["u", 2] * N)[: N - 1]]
+    frame = pd.DataFrame({"a": A, "mixed": mixed, "y": A > 0})
+    assert measure(frame, "y", columns="a").ratio == measure(frame[["a", "y"]], "y").ratio
+    use = measure(frame, "y").columns[1]
+    assert use.use == "levels"
+    assert use.reason == "2 values, 1 missing as one more"
+    with pytest.raises(ValueError, match=r"y='nope'.*a, mixed, y"):
+        measure(frame, "nope")
+    with pytest.raises(ValueError, match="column='nope'"):
+        measure(frame, "y", columns=["nope"])
+
+
+def test_repeated_names_of_pandas_are_numbered():
+    frame = pd.DataFrame(np.column_stack([A, A**2, A > 0]), columns=["a", "a", "y"])
+    assert [use.name for use in measure(frame, "y").columns] == ["a", "a (2)"]

@@ -48,7 +48,7 @@ def measure(
     y: Any,
     *,
     task: Task = "auto",
-    columns: Sequence[str] = (),
+    columns: str | Sequence[str] = (),
     preprocess: bool = True,
     most_rows: int | None = None,
     progress: Progress | None = None,
@@ -73,7 +73,7 @@ def measure(
         y: one label per row: classes (numbers, text, dates), numbers, or (n, c) numbers; for a
             table also the name of a column. Rows without a label are left out and counted.
         task: "classify", "regress", or "auto", which decides by the type of the labels.
-        columns: of a table, the input columns; all but `y` if left out.
+        columns: of a table, the input columns, or the one; all but `y` if left out.
         preprocess: whether to standardise numbers, encode text, fill what is missing, and append
             a constant coordinate; `report.preprocessing` says it in full. Otherwise `x` must be
             finite numbers, whose rows are only scaled to unit norm.
@@ -92,6 +92,7 @@ def measure(
     check_name(task, ["auto", "classify", "regress"], "task")
     if most_rows is not None:
         check_count(most_rows, "most_rows", least=2)
+    columns = [columns] if isinstance(columns, str) and columns else columns
     table, labels = _separated(x, y)
     rows = _chosen_rows(labels, most_rows)
     inputs = _inputs(table, rows, columns, preprocess)
