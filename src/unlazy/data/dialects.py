@@ -1,19 +1,129 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a text table is written in: packed or plain, its encoding, its separator."""
+"""What a text table is written in: its encoding, its separator, its numbers and dates."""
 
 import codecs
 import gzip
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unlazy.core.errors import DataFileError
 from unlazy.data.limits import check_memory, in_short
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _CHUNK = 2**22  # bytes unpacked at a time
 _SAMPLE = 2**16  # bytes that are looked at to find the separator
 _LINES = 30
 _SEPARATORS = ",;\t|"
-_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_ALIKE = 0.95  # share of the cells that must be numbers, or dates, for the others to be slips
+_SPACE = r"\s\x{a0}\x{2009}\x{202f}"
+_BYTE_ORDERS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class Reading(NamedTuple):
+    """Cells of text as numbers or dates, null where a cell is neither; and what was understood."""
+
+    values: "pa.ChunkedArray | None"  # None for dates of an unknown order
+    note: str
+    is_plain: bool = False  # numbers without signs or separators
+
+
+def _number(group: str, point: str) -> str:
+    """The pattern of a number with these separators; a code such as 007 is none."""
+    digits = rf"(?:[1-9]\d{{0,2}}(?:[{group}'{_SPACE}]\d{{3}})+|0|[1-9]\d*)"
+    number = rf"(?:{digits}(?:[{point}]\d*)?|[{point}]\d+)(?:[eE][-+]?\d+)?"
+    return rf"^[-+]?[{_SPACE}]*\p{{Sc}}?[{_SPACE}]*[-+]?{number}[{_SPACE}]*(?:\p{{Sc}}|%)?$"
+
+
+_POINT, _COMMA = _number(",", "."), _number(".", ",")
+_DAY, _YEAR = r"(?P<first>\d{1,2})", r"(?P<year>\d{4})"
+_YEAR_LAST = rf"^{_DAY}[./-](?P<second>\d{{1,2}})[./-]{_YEAR}$"
+_YEAR_FIRST = r"^\d{4}[./-]\d{1,2}[./-]\d{1,2}$"
+
+
+def as_numbers(text: "pa.ChunkedArray") -> Reading | None:
+    """Text that is numbers but for currency or percent signs and separators; None if it is not.
+
+    A comma before three digits separates thousands unless another cell shows that it is decimal.
+    Mixed signs, and points that could be either, are left as text.
+    """
+    import pyarrow as pa
+    import pyarrow.compute
+
+    compute: Any = pyarrow.compute  # its functions are made when it is imported
+    point, comma = (compute.match_substring_regex(text, p) for p in (_POINT, _COMMA))
+    with_point, with_comma = (compute.sum(found).as_py() or 0 for found in (point, comma))
+    is_number, decimal = (point, ".") if with_point >= with_comma else (comma, ",")
+    if not _are_most(is_number, text):
+        return None
+    cells = compute.if_else(is_number, text, None)
+    if with_point == with_comma and _has_points_in_some(cells):
+        return None
+    signs = set(compute.replace_substring_regex(cells, r"[^\p{Sc}%]", "").unique().to_pylist())
+    if len(signs - {None, ""}) > 1 or signs >= {"", "%"}:
+        return None
+    plain = compute.replace_substring_regex(cells, rf"[^-\d{decimal}eE]", "")
+    numbers = compute.replace_substring(plain, ",", ".").cast(pa.float64())
+    if plain.drop_null() == cells.drop_null():
+        return Reading(numbers, "text, read as numbers", is_plain=True)
+    return Reading(numbers, "text, read as numbers: signs and separators are left out")
+
+
+def as_dates(text: "pa.ChunkedArray") -> Reading | None:
+    """Text that is days, with the year first or last; None if it is not.
+
+    Whether day or month comes first is told from numbers beyond 12, and from points, before which
+    the day comes first.
+    """
+    import pyarrow.compute
+
+    compute: Any = pyarrow.compute
+    order = "%Y/%m/%d"
+    found = compute.match_substring_regex(text, _YEAR_FIRST)
+    if not _are_most(found, text):
+        found = compute.match_substring_regex(text, _YEAR_LAST)
+        if not _are_most(found, text):
+            return None
+        order = _order_of(compute.if_else(found, text, None).drop_null())
+    if not order:
+        return Reading(None, "looks like dates of an unknown order: convert it")
+    cells = compute.replace_substring_regex(compute.if_else(found, text, None), "[.-]", "/")
+    days = compute.strptime(cells, format=order, unit="s", error_is_null=True)
+    return Reading(days, "text, read as dates") if _are_most(days.is_valid(), text) else None
+
+
+def _order_of(cells: "pa.ChunkedArray") -> str:
+    import pyarrow as pa
+    import pyarrow.compute
+
+    compute: Any = pyarrow.compute
+    parts = compute.extract_regex(cells, _YEAR_LAST)
+    first, second = (
+        compute.max(compute.struct_field(parts, place).cast(pa.int64())).as_py() for place in (0, 1)
+    )
+    has_points = compute.all(compute.match_substring(cells, ".")).as_py()
+    if second <= 12 and (first > 12 or has_points):
+        return "%d/%m/%Y"
+    return "%m/%d/%Y" if first <= 12 < second else ""
+
+
+def _are_most(found: "pa.ChunkedArray", text: "pa.ChunkedArray") -> bool:
+    import pyarrow.compute
+
+    compute: Any = pyarrow.compute
+    present = len(text) - text.null_count
+    return present > 0 and (compute.sum(found).as_py() or 0) >= _ALIKE * present
+
+
+def _has_points_in_some(cells: "pa.ChunkedArray") -> bool:
+    """Whether some numbers have a point and some not, as 900 and 1.234 have."""
+    import pyarrow.compute
+
+    compute: Any = pyarrow.compute
+    points = compute.match_substring(cells, ".")
+    return compute.any(points).as_py() and not compute.all(points).as_py()
 
 
 def read_text(path: Path) -> bytes:
@@ -23,7 +133,7 @@ def read_text(path: Path) -> bytes:
         DataFileError: the file is damaged, of another encoding, not text, or empty.
     """
     content = _unpacked(path) if path.suffix == ".gz" else path.read_bytes()
-    for mark, encoding in _MARKS.items():
+    for mark, encoding in _BYTE_ORDERS.items():
         if content.startswith(mark):
             content = _decoded(content[len(mark) :], encoding, path).encode()
     content = content.removeprefix(codecs.BOM_UTF8)

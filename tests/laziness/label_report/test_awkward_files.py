@@ -80,10 +80,15 @@ SAME = {
         "p.parquet",
         _parquet(a=pa.array(A).cast(pa.decimal128(8, 3)), b=B, y=Y),
     ),
+    "identifiers as text in parquet": (
+        "p.parquet",
+        _parquet(a=A, b=B, customer=[f"{i}" for i in range(1000, 1000 + N)], y=Y),
+    ),
     "lists in parquet": ("p.parquet", _parquet(a=A, b=B, c=[[1, 2]] * N, y=Y)),
     "npz": ("p.npz", _npz(x=np.column_stack([A, B]), y=Y)),
 }
 LABELS = [None, *Y[1:]]
+UNKNOWN_ORDER = "looks like dates of an unknown order: convert it"
 # Each is read; the function says what must hold.
 READ = {
     "missing cells": (
@@ -109,6 +114,22 @@ READ = {
     "dates": (
         _with("day", [f"2020-01-{1 + 7 * i % 28:02d}" for i in range(N)]),
         lambda r: "date" in r.columns[0].reason,
+    ),
+    "currency": (
+        _with("pay", [f'"${1000 + 7919 * i % 90000:,}"' for i in range(N)]),
+        lambda r: r.columns[0][1:3] == ("number", 1) and "are left out" in r.columns[0].reason,
+    ),
+    "a line of names among the rows": (
+        PLAIN + "a,b,cat\n" + "\n".join(f"{a}5,{b},{y}" for a, b, y in zip(A, B, Y, strict=True)),
+        lambda r: [use[1:3] for use in r.columns] == [("number", 2)] * 2 and r.n == 2 * N + 1,
+    ),
+    "a word among numbers": (
+        PLAIN.replace(f"{A[3]},", "a few,", 1).replace(ROWS[1], f"{A[1]},{B[1]},"),
+        lambda r: "row 3 holds 'a few', which counts as missing; 1 missing" in r.columns[0].reason,
+    ),
+    "days of an unknown order": (
+        _with("day", [f"{1 + i % 12:02d}/{1 + 5 * i % 11:02d}/{1990 + i}" for i in range(N)]),
+        lambda r: r.columns[0][1:] == ("dropped", 0, UNKNOWN_ORDER),
     ),
     "wide": (
         ",".join(f"c{i}" for i in range(500))

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int, Shaped
 
-from unlazy.core.checks import check_name
+from unlazy.core.checks import check_name, short
+from unlazy.data.dialects import as_dates, as_numbers
+from unlazy.data.frames import MISSING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,12 +38,18 @@ class Prepared(NamedTuple):
     values: Float64[np.ndarray, " n"] | Shaped[np.ndarray, " n"] | None
 
 
-def prepare(table: "pa.Table", wanted: Sequence[str] = ()) -> list[Prepared]:
-    """Every column of the table, or those `wanted`, which only a lack of content drops."""
+def prepare(
+    table: "pa.Table", wanted: Sequence[str] = (), rows: Int[np.ndarray, " n"] | None = None
+) -> list[Prepared]:
+    """Every column of the table, or those `wanted`, which only a lack of content drops.
+
+    `rows` are the numbers by which notes call the rows of the table; 0, 1, ... if left out.
+    """
+    rows = np.arange(table.num_rows) if rows is None else rows
     for name in wanted:
         check_name(name, table.column_names, "column")
     return [
-        _prepared(name, table.column(name), named=bool(wanted))
+        _prepared(name, table.column(name), rows, named=bool(wanted))
         for name in (wanted or table.column_names)
     ]
 
@@ -51,24 +59,63 @@ def from_array(x: Float64[np.ndarray, "n d"]) -> list[Prepared]:
     return [_number(f"column {j}", x[:, j], "", named=True) for j in range(x.shape[1])]
 
 
-def _prepared(name: str, column: "pa.ChunkedArray", *, named: bool) -> Prepared:
+def _prepared(
+    name: str, column: "pa.ChunkedArray", rows: Int[np.ndarray, " n"], *, named: bool
+) -> Prepared:
     import pyarrow as pa
     import pyarrow.types as kinds
 
+    is_text = _is_text(column.type)
     if kinds.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
     if column.null_count == len(column):
         return _dropped(name, "has no values")
-    if kinds.is_boolean(kind) or kinds.is_string(kind) or kinds.is_large_string(kind):
-        return _levels(name, column.cast(pa.large_string()), named=named)
-    if kinds.is_string_view(kind):
+    if is_text:
+        return _text(name, column.cast(pa.large_string()), rows, named=named)
+    if kinds.is_boolean(kind) or _is_text(kind):  # the text of categories
         return _levels(name, column.cast(pa.large_string()), named=named)
     if kinds.is_temporal(kind) and not kinds.is_interval(kind):
         return _number(name, _as_float(_ticks(column)), "a date or time, as a number", named=named)
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
         return _number(name, _as_float(column), "", named=named, whole=kinds.is_integer(kind))
     return _dropped(name, f"is of the type {kind}, which has no encoding here")
+
+
+def _is_text(kind: "pa.DataType") -> bool:
+    import pyarrow.types as kinds
+
+    return kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
+
+
+def _text(
+    name: str, column: "pa.ChunkedArray", rows: Int[np.ndarray, " n"], *, named: bool
+) -> Prepared:
+    """A column of text, as numbers if it is numbers or dates but for signs and a few cells."""
+    import pyarrow as pa
+    import pyarrow.compute
+
+    compute: Any = pyarrow.compute  # its functions are made when it is imported
+    text = compute.utf8_trim_whitespace(column)
+    no_value = compute.is_in(text, value_set=pa.array(MISSING, pa.large_string()))
+    text = compute.if_else(no_value, None, text)
+    reading = as_numbers(text) or as_dates(text)
+    if reading is None or reading.values is None:
+        levels = _levels(name, column, named=named)
+        return _dropped(name, reading.note) if reading and levels.values is None else levels
+    values = reading.values
+    slips = np.flatnonzero(compute.and_(text.is_valid(), values.is_null()).to_numpy())
+    note = reading.note
+    if slips.size:
+        note += _slip(text[int(slips[0])].as_py(), int(rows[slips[0]]), len(slips))
+    numbers = _as_float(_ticks(values) if pa.types.is_temporal(values.type) else values)
+    whole = reading.is_plain and bool(np.all((numbers % 1 == 0) | np.isnan(numbers)))
+    return _number(name, numbers, note, named=named, whole=whole)
+
+
+def _slip(cell: str, row: int, count: int) -> str:
+    more = f", as do {count - 1} more" if count > 1 else ""
+    return f"; row {row} holds {short(cell, 30)}, which counts as missing{more}"
 
 
 def _ticks(column: "pa.ChunkedArray") -> "pa.ChunkedArray":

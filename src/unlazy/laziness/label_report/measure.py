@@ -148,7 +148,7 @@ def _inputs(x: Any, rows: np.ndarray, columns: Sequence[str], preprocess: bool) 
         check_inputs(present, allow_zero_rows=preprocess)
         prepared = from_array(np.asarray(x, np.float64)[rows])
     else:
-        prepared = prepare(x.take(rows), columns)
+        prepared = prepare(x.take(rows), columns, rows)
     uses = tuple(p.use for p in prepared)
     if preprocess:
         encoded = encode_columns(prepared)
