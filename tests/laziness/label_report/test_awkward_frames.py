@@ -40,3 +40,12 @@ def test_a_column_of_mixed_values_does_not_keep_the_others_from_use():
 def test_repeated_names_of_pandas_are_numbered():
     frame = pd.DataFrame(np.column_stack([A, A**2, A > 0]), columns=["a", "a", "y"])
     assert [use.name for use in measure(frame, "y").columns] == ["a", "a (2)"]
+
+
+def test_integers_that_all_differ_are_used_with_a_hint():
+    numbers = np.random.default_rng(1).permutation(10 * np.arange(N) ** 2)
+    frame = pd.DataFrame({"a": A, "kundenr": numbers, "y": A > 0})
+    use = measure(frame, "y").columns[1]
+    assert use.use == "number"
+    assert use.reason.startswith("differs in every row: if it is an identifier")
+    assert not measure(frame, "y", columns=["a", "kundenr"]).columns[1].reason

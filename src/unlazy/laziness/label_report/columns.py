@@ -19,6 +19,10 @@ MOST_LEVELS = 30  # columns that one text column becomes, at most
 _FEWEST_ROWS = 20  # from which integers that count the rows are told from others
 _ROW_NAMES = ("id", "index", "idx", "row", "rowid", "row_id", "unnamed: 0", "uuid", "column 1")
 _ROW_NAMES += ("__index_level_0__",)  # of pandas, in Parquet
+_MAYBE_NAMES = (
+    "differs in every row: if it is an identifier, leave it out by naming the others, with --x "
+    "or `columns`"
+)
 _MISSING = "(missing)"
 
 
@@ -149,9 +153,15 @@ def _number(
         return _dropped(name, why)
     width = 1 + int(missing.any())
     reason = [note] if note else []
+    if whole and not named and _all_differ(present):
+        reason.append(_MAYBE_NAMES)
     if missing.any():
         reason.append(f"{missing.sum()} missing: the median, and a column that flags them")
     return Prepared(ColumnUse(name, NUMBER, width, "; ".join(reason)), values)
+
+
+def _all_differ(values: Float64[np.ndarray, " m"]) -> bool:
+    return len(values) >= _FEWEST_ROWS and len(np.unique(values)) == len(values)
 
 
 def _counts_rows(name: str, values: Float64[np.ndarray, " m"], whole: bool) -> str:
