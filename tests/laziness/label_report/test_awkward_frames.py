@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 
 from unlazy.laziness.label_report.measure import measure
 
@@ -49,3 +50,9 @@ def test_integers_that_all_differ_are_used_with_a_hint():
     assert use.use == "number"
     assert use.reason.startswith("differs in every row: if it is an identifier")
     assert not measure(frame, "y", columns=["a", "kundenr"]).columns[1].reason
+
+
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
+def test_sparse_inputs_are_refused_by_name(kind):
+    with pytest.raises(TypeError, match=r"`x` must be a dense array.*\(40, 1\).*x.toarray"):
+        measure(kind(A[:, None]), A > 0)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from jaxtyping import Bool, Float64, Int
 
 from unlazy.core.checks import check_count, check_inputs, check_name
@@ -82,6 +83,7 @@ def measure(
 
     Raises:
         ValueError: inputs or labels are of another form, or say nothing.
+        TypeError: `x` is sparse.
 
     Example:
         >>> x = np.random.default_rng(0).standard_normal((60, 5))
@@ -119,6 +121,11 @@ def _separated(x: Any, y: Any) -> tuple[Any, np.ndarray]:
                 "times. Rename all but one."
             )
         return table.drop_columns([y]), label_array(plain_values(table.column(y)))
+    if scipy.sparse.issparse(x):
+        raise TypeError(
+            f"`x` must be a dense array or a frame, got a sparse one of shape {x.shape}. "
+            "Pass x.toarray()."
+        )
     if table is None:
         x = x if isinstance(x, np.ma.MaskedArray) else np.asarray(x)
     labels = label_array(plain_values(y) if hasattr(y, "chunks") else y)
