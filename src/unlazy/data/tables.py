@@ -38,9 +38,7 @@ def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
     Raises:
         DataFileError: the file is missing, cannot be read, or lacks an array or a column.
     """
-    if path.suffix != ".npz" and not path.name.lower().endswith(FRAME_ENDINGS):
-        found, known = path.suffix or "no ending", ", ".join((".npz", *FRAME_ENDINGS))
-        raise DataFileError(f"`{path}` must end in {known}, got {found}.")
+    check_ending(path)
     check_file(path)
     inputs, labels = (read_npz if path.suffix == ".npz" else _read_columns)(path, x, y)
     if 0 in inputs.shape or labels.shape[:1] != inputs.shape[:1]:
@@ -49,6 +47,13 @@ def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
             f"least, got inputs of shape {inputs.shape} and labels of shape {labels.shape}."
         )
     return Table(inputs, labels)
+
+
+def check_ending(path: Path) -> None:
+    """Raise unless the path ends as an npz file or a table does."""
+    if path.suffix != ".npz" and not path.name.lower().endswith(FRAME_ENDINGS):
+        found, known = path.suffix or "no ending", ", ".join((".npz", *FRAME_ENDINGS))
+        raise DataFileError(f"`{path}` must end in {known}, got {found}.")
 
 
 def _read_columns(

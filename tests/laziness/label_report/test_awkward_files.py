@@ -206,3 +206,8 @@ def test_what_can_not_be_measured_is_refused_in_one_line(name, tmp_path):
         report_of(file, content, tmp_path)
     assert file in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_another_ending_is_told_all_that_are_read(tmp_path):
+    with pytest.raises(UnlazyError, match=r"must end in \.npz, \.csv, .*\.parquet, got \.txt"):
+        report_of("wrong.txt", PLAIN, tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 from unlazy.core.errors import DataFileError, UnlazyError
 from unlazy.data.frames import original_names, read_frame
 from unlazy.data.npz import check_column
-from unlazy.data.tables import read_table
+from unlazy.data.tables import check_ending, read_table
 from unlazy.laziness.label_report.measure import measure
 from unlazy.laziness.label_report.report import LabelReport
 
@@ -19,6 +19,7 @@ def measure_file(path: Path, *, x: Sequence[str], y: str, **options: Any) -> Lab
     Raises:
         UnlazyError: the file cannot be read or measured; the message names it and says why.
     """
+    check_ending(path)
     try:
         if path.suffix == ".npz":
             return measure(*read_table(path, x=x, y=y), **options)
