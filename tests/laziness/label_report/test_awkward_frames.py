@@ -56,3 +56,8 @@ def test_integers_that_all_differ_are_used_with_a_hint():
 def test_sparse_inputs_are_refused_by_name(kind):
     with pytest.raises(TypeError, match=r"`x` must be a dense array.*\(40, 1\).*x.toarray"):
         measure(kind(A[:, None]), A > 0)
+
+
+def test_a_duration_is_not_called_a_date():
+    frame = pd.DataFrame({"took": pd.to_timedelta(A, unit="h"), "y": A > 0})
+    assert measure(frame, "y").columns[0].reason == "a duration, as a number"

@@ -80,7 +80,8 @@ def _prepared(
     if kinds.is_boolean(kind) or _is_text(kind):  # the text of categories
         return _levels(name, column.cast(pa.large_string()), named=named)
     if kinds.is_temporal(kind) and not kinds.is_interval(kind):
-        return _number(name, _as_float(_ticks(column)), "a date or time, as a number", named=named)
+        what = "a duration" if kinds.is_duration(kind) else "a date or time"
+        return _number(name, _as_float(_ticks(column)), f"{what}, as a number", named=named)
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
         return _number(name, _as_float(column), "", named=named, whole=kinds.is_integer(kind))
     return _dropped(name, f"is of the type {kind}, which has no encoding here")
