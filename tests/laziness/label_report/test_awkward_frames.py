@@ -61,3 +61,12 @@ def test_sparse_inputs_are_refused_by_name(kind):
 def test_a_duration_is_not_called_a_date():
     frame = pd.DataFrame({"took": pd.to_timedelta(A, unit="h"), "y": A > 0})
     assert measure(frame, "y").columns[0].reason == "a duration, as a number"
+
+
+@pytest.mark.parametrize("labels", [("u", "v"), (0, 1), (0.5, 2.5)])
+def test_a_draw_of_rows_that_leaves_one_class_is_said_to(labels):
+    y = np.where(np.arange(N) == 3, *labels)
+    with pytest.raises(ValueError, match=r"`most_rows` must .* got 2: the draw of rows left one"):
+        measure(A[:, None], y, most_rows=2)
+    with pytest.raises(ValueError, match="two classes at least"):
+        measure(A[:, None], np.full(N, "u"), most_rows=2)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Bool, Float64, Int
 
-from unlazy.core.checks import check_count, check_inputs, check_name
+from unlazy.core.checks import check_count, check_inputs, check_name, short
 from unlazy.core.entries import entry
 from unlazy.data.frames import as_frame, original_names
 from unlazy.data.tables import plain_values
@@ -97,6 +97,7 @@ def measure(
     columns = [columns] if isinstance(columns, str) and columns else columns
     table, labels = _separated(x, y)
     rows = _chosen_rows(labels, most_rows)
+    _check_draw(labels[has_label(labels)], labels[rows])
     inputs = _inputs(table, rows, columns, preprocess)
     targets = encode(labels[rows], task)
     samples = distinct(inputs.x, targets.columns)
@@ -144,6 +145,16 @@ def _chosen_rows(labels: np.ndarray, most_rows: int | None) -> Int[np.ndarray, "
     if most_rows is not None and len(rows) > most_rows:
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:most_rows])
     return rows
+
+
+def _check_draw(labels: np.ndarray, drawn: np.ndarray) -> None:
+    """Raise if labels that differ are the same in the rows that were drawn."""
+    if len(drawn) < len(labels) and np.all(drawn == drawn[0]) and np.any(labels != drawn[0]):
+        label = short(drawn[0].item() if isinstance(drawn[0], np.generic) else drawn[0])
+        raise ValueError(
+            f"`most_rows` must be large enough for labels that differ, got {len(drawn)}: the draw "
+            f"of rows left one class, {label}. Use more rows."
+        )
 
 
 def _inputs(x: Any, rows: np.ndarray, columns: Sequence[str], preprocess: bool) -> _Inputs:
