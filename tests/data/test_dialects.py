@@ -45,6 +45,7 @@ def test_numbers_are_read_without_their_signs_and_separators(name):
     cells, expected = NUMBERS[name]
     reading = as_numbers(column(cells))
     assert reading is not None
+    assert reading.values is not None
     assert reading.values.to_pylist() == expected
 
 
@@ -57,6 +58,7 @@ def test_what_is_not_clearly_numbers_stays_text(name):
 def test_dates_of_a_clear_order_are_read(name):
     reading = as_dates(column(DATES[name]))
     assert reading is not None
+    assert reading.values is not None
     found = [day.strftime("%Y-%m-%d") for day in reading.values.to_pylist()]
     assert found in (["2020-12-31", "2021-02-01"], ["2020-02-01", "2020-04-03"])
 
