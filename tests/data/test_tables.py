@@ -196,12 +196,12 @@ def test_a_damaged_file_is_one_line_and_exit_code_2(paths, tmp_path, capsys):
 WIDE = """
 from pathlib import Path
 from unlazy.core.errors import DataFileError
-from unlazy.data import read_table, tables
+from unlazy.data import frames, read_table
 path = Path("wide.csv")
 row = ",".join(["0." + 1200 * "3"] * 2000)
 path.write_text(",".join(f"c{i}" for i in range(2000)) + f",y\\n{row},cat\\n{row},dog\\n")
 assert read_table(path).x.shape == (2, 2000)
-tables._BLOCK_SIZES = 2**16, 2**16
+frames._BLOCK_SIZES = 2**16, 2**16
 try:
     read_table(path)
 except DataFileError as error:
