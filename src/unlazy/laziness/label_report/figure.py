@@ -59,7 +59,7 @@ def _draw_spectrum(ax: "Axes", report: LabelReport) -> None:
 def _draw_scores(ax: "Axes", report: LabelReport) -> None:
     scores = np.sort(report.scores)[::-1]
     place = np.arange(1, len(scores) + 1)
-    count = int(np.sum(scores > report.threshold))
+    count = len(report.suspects())
     ax.plot(place, scores, color=COLORS[0], ls="-")
     ax.plot(place[:count], scores[:count], color=COLORS[1], ls="-", lw=3)
     ax.axhline(report.threshold, color="#888888", ls=":", lw=1)

@@ -77,13 +77,15 @@ class LabelReport(eqx.Module):
     def suspects(self, count: int | None = None) -> list[Suspect]:
         """Rows that look mislabelled, the clearest first; or the `count` of highest score.
 
+        There are none where the labels as a whole cannot be told from random ones.
+
         For classes the score is the margin by which the leave-one-out prediction prefers another
         class, where labels are +1 and -1, and a suspect has more than 0.75. For numbers it is the
         leave-one-out error in units of its typical size, and a suspect has more than 4.
         """
         order = ranked(self.scores)
         if count is None:
-            order = order[self.scores[order] > self.threshold]
+            order = order[self.scores[order] > self.threshold] if self.is_telling else order[:0]
         else:
             check_count(count, "count")
             order = order[:count]
@@ -121,7 +123,7 @@ class LabelReport(eqx.Module):
                 "eigenvalues": self.eigenvalues[:count].tolist(),
                 "energies": self.energies[:count].tolist(),
                 "costliest_rows": self.costliest(count).tolist(),
-                "suspect_count": int(np.sum(self.scores > self.threshold)),
+                "suspect_count": len(self.suspects()),
                 "suspects": [suspect._asdict() for suspect in self.suspects()[:count]],
                 "duplicates": self.duplicates.tolist(),
                 "conflicts": self.conflicts.tolist(),

@@ -23,8 +23,7 @@ def text(report: "LabelReport") -> str:
         "\n".join([verdict(report), *(f"- {line}" for line in advice(report))]),
         "\n".join(in_columns(figures(report), left=(0, 1))),
     ]
-    suspects = report.suspects()[:_MOST] if report.is_telling else []
-    if suspects:
+    if suspects := report.suspects()[:_MOST]:
         rows = [["row, from 0", "label", "the others say", "score"], *map(suspect_cells, suspects)]
         blocks.append("\n".join(in_columns(rows, left=(1, 2))))
     uses = [["column", "used as", "note"], *_shortened(column_cells(report))]
@@ -58,7 +57,7 @@ def advice(report: "LabelReport") -> list[str]:
             f"{report.unexplained:.1%} of the labels' variance is beyond them all. Their mean "
             "label is used. Look for a column that tells them apart, or relabel them."
         )
-    if (suspects := report.suspects()) and report.is_telling:
+    if suspects := report.suspects():
         rows = ", ".join(str(suspect.row) for suspect in suspects[:_MOST])
         more = f" and {len(suspects) - _MOST} more" if len(suspects) > _MOST else ""
         looks = "this row looks" if len(suspects) == 1 else f"these {len(suspects)} rows look"
