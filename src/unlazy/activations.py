@@ -141,9 +141,14 @@ def activation(
             raise ValueError(f"`shift` must be 0 for an activation made before, got shift={shift}.")
         _check_left_out(given, "an activation made before")
         return name
-    check_name(name, [known for known in FAMILIES if known != "polynomial"], "name")
+    check_name(name, activation_names(), "name")
     check_finite(shift, "shift")
     return Activation(name, float(shift), _coefficients(name, given))
+
+
+def activation_names() -> list[str]:
+    """The names that `activation` knows."""
+    return [name for name in FAMILIES if name != "polynomial"]
 
 
 def _coefficients(name: str, given: dict[str, Any]) -> tuple[float, ...]:

@@ -319,7 +319,7 @@ def test_jit_and_gradient_agree_with_the_plain_call(activation, x64):
         ({"bias_variance": -1.0}, "`bias_variance` must be a positive number, got"),
         ({"trained": "first"}, "`trained` must be a known name, got trained='first'"),
         ({"fixed_layers": 2}, "`fixed_layers` must be an integer from 0 to 1, got fixed_layers=2"),
-        ({"activation": "rellu"}, "Did you mean 'relu'"),
+        ({"activation": "rellu"}, "got activation='rellu'. Did you mean 'relu'"),
         ({"dtype": "float16"}, "`dtype` must be float32 or float64"),
     ],
 )

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.activations import Activation, activation
+from unlazy.activations import Activation, activation, activation_names
+from unlazy.core.checks import check_name
 from unlazy.core.current import current
 from unlazy.core.float64 import float64
 from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments, sine
@@ -26,6 +27,7 @@ ActivationLike = str | Activation | Callable[[Array], Array]
 def dual_of(phi: ActivationLike) -> Dual:
     """The dual of an activation: in closed form where there is one, else as a Hermite series."""
     if isinstance(phi, str):
+        check_name(phi, activation_names(), "activation")
         with jax.ensure_compile_time_eval():  # its checks look at values, also under jax.jit
             phi = activation(phi)
     phi = _recognised(phi)
