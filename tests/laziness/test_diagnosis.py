@@ -145,10 +145,10 @@ def test_figure_has_a_panel_per_measurement(relu_report):
 def test_the_same_call_gives_the_same_numbers(relu_report):
     f, start, end, x, y, report = relu_report
     again = diagnose(f, start, end, x, y, loss="squared")
-    # To the rounding of float32: threads of a busy machine add up products in another order (once
-    # in some ten runs of the suite, by 4e-7). Another sub-sample would give other entries.
+    # To the rounding of float32: in the whole suite the two calls may find programs that were
+    # compiled with unlike options, and differ by 4e-7. Another sub-sample would give other entries.
     np.testing.assert_allclose(again.kernel_end, report.kernel_end, rtol=0, atol=4e-6)
-    assert again.taylor.errors == pytest.approx(report.taylor.errors, rel=1e-4)
+    assert again.taylor.errors == pytest.approx(report.taylor.errors, rel=1e-3, abs=1e-5)
 
 
 def test_masked_parameters_neither_move_nor_count():
