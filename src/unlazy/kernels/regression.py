@@ -91,7 +91,11 @@ class FittedKernelRegression(eqx.Module):
                 f"the fit, got x.shape={shape}."
             )
         check_finite(x, "x")
-        return kernel_products(self.kernel, x, self.x, coefficients)
+        return kernel_products(self._of_arrays, x, self.x, coefficients)
+
+    def _of_arrays(self, x1: Any, x2: Any) -> Any:
+        """The kernel, which may be a user's that takes JAX arrays alone."""
+        return self.kernel(jnp.asarray(x1), jnp.asarray(x2))
 
 
 def kernel_products(
