@@ -87,8 +87,8 @@ def kernel_scores(
     size = float(np.mean(np.diag(K)[:m]))
     if size == 0 or m < 3:
         return [], math.nan
-    # Sums of float32 need not come out symmetric to the last bit (those of PyTorch on a busy machine
-    # did not). The constant is one more feature: labels need no mean zero.
+    # Sums of float32 need not come out symmetric to the last bit: PyTorch's once did not. The
+    # constant is one more feature: labels need no mean zero.
     K = (K + K.T) / (2 * size) + 1.0
     path = leave_one_out_path(K[:m, :m], targets.columns)
     scores = [_score(name, "rows left out", targets.columns - path.surprises, targets)]
