@@ -16,7 +16,8 @@ import jax
 import pytest
 
 FUZZ = Path(__file__).parent / "fuzz.py"
-MOST_UNCLEAR = 0.02
+MOST_UNCLEAR = 0.02  # of all calls
+MOST_UNCLEAR_IN_A_SAMPLE = 0.06  # chance 2e-4 of 15 or more among 250 if all are at MOST_UNCLEAR
 MOST_OTHER_NAMES = 0.05
 
 
@@ -49,7 +50,7 @@ def test_a_sample_of_wrong_arguments_is_refused_by_name(fuzz):
     draw = random.Random(20191)
     calls = fuzz.record(fuzz.rooms(), lambda sources: draw.sample(sources, 20))
     outcomes = [fuzz.judge(trial) for trial in draw.sample(fuzz.trials(calls), 250)]
-    assert share(outcomes, "unclear", "hang") < MOST_UNCLEAR, fuzz.report(outcomes, 10)
+    assert share(outcomes, "unclear", "hang") < MOST_UNCLEAR_IN_A_SAMPLE, fuzz.report(outcomes, 10)
 
 
 @pytest.mark.slow

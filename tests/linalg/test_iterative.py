@@ -85,3 +85,18 @@ def test_iterations_are_bounded():
     solution = conjugate_gradients(lambda v: H @ v, y, max_iterations=5)
     assert solution.iterations <= 5
     assert not solution.converged
+
+
+@pytest.mark.parametrize(
+    ("matmat", "y", "message"),
+    [
+        (lambda v: v[:2], np.ones((3, 1)), "`matmat` must return a block of shape .3, 1., got"),
+        (lambda _: None, np.ones((3, 1)), "`matmat` must return .* got NoneType"),
+        (lambda v: np.eye(2) @ v, np.ones((3, 1)), "`matmat` must accept a block of shape .3, 1."),
+        (np.copy, np.ones(3), "`y` must have"),
+        (np.copy, np.full((3, 1), np.nan), "`y` must"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(matmat, y, message):
+    with pytest.raises(ValueError, match=message):
+        conjugate_gradients(matmat, y)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.core.checks import check_count, check_finite, check_key
+from unlazy.core.checks import check_count, check_finite, check_key, check_real
 from unlazy.core.entries import entry
 from unlazy.escape.penalty import regularizer
 from unlazy.escape.predictors import Model, evaluator
@@ -79,7 +79,7 @@ class RandomizedRisk:
     def __call__(self, delta: Any, batch: tuple[Any, Any], key: PRNGKeyArray) -> Float[Array, ""]:
         """An unbiased estimate of the risk on the batch `(x, y)`."""
         check_key(key)
-        x, _ = batch
+        x, _ = _samples(batch)
         width = units(delta, self.where)
         shape = (self.draws, jnp.shape(x)[0], width) if self.per_example else (self.draws, width)
         signs = jr.rademacher(key, shape, dtype=jnp.result_type(float))
@@ -106,7 +106,7 @@ class RandomizedRisk:
 
     def _at(self, delta: Any, batch: tuple[Any, Any]):
         """The mean loss as a function of the signs."""
-        x, y = batch
+        x, y = _samples(batch)
         check_targets(self.loss, y)
         outputs, loss = evaluator(self.net, self.params, delta, x, self.where), pointwise(self.loss)
 
@@ -120,3 +120,10 @@ class RandomizedRisk:
     def _regularization(self, delta: Any) -> Float[Array, ""]:
         rows = hidden_rows(delta, self.where)
         return self.strength * regularizer(rows) if self.strength else jnp.zeros((), rows.dtype)
+
+
+def _samples(batch: tuple[Any, Any]) -> tuple[Any, Any]:
+    x, y = batch
+    check_real(x, "batch")
+    check_real(y, "batch")
+    return x, y

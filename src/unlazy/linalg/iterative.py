@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
+from unlazy.core.checks import as_array, calling, check_count, check_finite, check_positive
 from unlazy.core.entries import entry
 
 Matmat = Callable[[Float64[np.ndarray, "n c"]], Float64[np.ndarray, "n c"]]
@@ -65,7 +66,11 @@ def conjugate_gradients(
         >>> print(solution.value[:, 0].round(12), solution.converged)
         [1.   0.5  0.25] True
     """
-    apply = precondition if precondition is not None else np.copy
+    y = _right_sides(y)
+    check_positive(tolerance, "tolerance")
+    check_count(max_iterations, "max_iterations")
+    matmat = _product(matmat, "matmat")
+    apply = np.copy if precondition is None else _product(precondition, "precondition")
     size = np.linalg.norm(y, axis=0)
     size = np.where(size > 0, size, 1.0)
     best = _checked(matmat, y, apply(y), size)
@@ -86,6 +91,28 @@ def conjugate_gradients(
         if stalled:
             break
     return best._replace(iterations=done, converged=best.residual <= tolerance)
+
+
+def _right_sides(y) -> Float64[np.ndarray, "n c"]:
+    y = np.asarray(as_array(y, "y"), np.float64)
+    check_finite(y, "y")
+    if y.ndim != 2 or not y.size:
+        raise ValueError(f"`y` must have a right-hand side per column, got y.shape={y.shape}.")
+    return y
+
+
+def _product(function: Matmat, name: str) -> Matmat:
+    """The function, refused with its name where it returns no block of the shape it was given."""
+
+    def product(V):
+        with calling(name, f"a block of shape {V.shape}"):
+            found = function(V)
+        if np.shape(found) != V.shape:
+            kind = f"shape {np.shape(found)}" if np.shape(found) else type(found).__name__
+            raise ValueError(f"`{name}` must return a block of shape {V.shape}, got {kind}.")
+        return np.asarray(found, np.float64)
+
+    return product
 
 
 def _checked(matmat, y, value, size) -> IterativeSolution:

@@ -13,6 +13,8 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.core.roles import Role, is_float, roles
 
+_NO_NUMBERS = "OSUMm"  # NumPy's kinds of objects, text and times, which JAX does not have
+
 
 @entry
 def displacement(start: PyTree, end: PyTree) -> PyTree:
@@ -67,6 +69,10 @@ def matched(
         if leaf is None and move is not None:
             raise ValueError(
                 f"`{name}` must be None at {_word(path)}, where `{of}` is, got {_kind(move)}."
+            )
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in _NO_NUMBERS:
+            raise ValueError(
+                f"`{of}` must hold arrays of numbers, got dtype {leaf.dtype} at {_word(path)}."
             )
         moving = leaf is not None and role is not Role.FIXED
         values.append(_as_array(leaf) if moving else leaf)
