@@ -12,7 +12,7 @@ import pytest
 
 from unlazy.cli import main
 from unlazy.core.errors import DataFileError
-from unlazy.data import read_table
+from unlazy.data import read_frame, read_table
 from unlazy.laziness import measure
 
 
@@ -40,6 +40,11 @@ def paths(tmp_path, table):
     return [tmp_path / f"pets.{ending}" for ending in ("csv", "parquet", "npz")]
 
 
+def test_a_path_may_be_text(paths):
+    for path in paths[:2]:
+        assert read_frame(str(path)).equals(read_frame(path))
+
+
 def test_three_formats_hold_the_same(paths):
     tables = [read_table(path, y="kind") for path in paths]
     for other in tables[1:]:
@@ -49,7 +54,7 @@ def test_three_formats_hold_the_same(paths):
 
 
 def test_columns_are_chosen_by_name(paths, table):
-    chosen = read_table(paths[0], x=["age", "height"], y="kind")
+    chosen = read_table(str(paths[0]), x=["age", "height"], y="kind")
     np.testing.assert_allclose(chosen.x[:, 0], table["age"].to_numpy(), rtol=1e-12)
     assert chosen.x.shape == (50, 2)
 

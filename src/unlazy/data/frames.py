@@ -25,7 +25,7 @@ _DECIMAL_COMMA = r"^[-+]?\d+(,\d+)?$"
 
 
 @entry
-def read_frame(path: Path) -> "pa.Table":
+def read_frame(path: str | Path) -> "pa.Table":
     """Read a table of mixed columns by its ending: .csv, .tsv, either with .gz, or .parquet.
 
     A text file is in UTF-8, or in UTF-16 with a byte order mark. Its first line names the columns.
@@ -36,6 +36,7 @@ def read_frame(path: Path) -> "pa.Table":
     Raises:
         DataFileError: the file is missing, damaged, of another kind, or has no rows.
     """
+    path = Path(path)
     if not path.name.lower().endswith(FRAME_ENDINGS):
         found = path.suffix or "no ending"
         raise DataFileError(f"`{path}` must end in {', '.join(FRAME_ENDINGS)}, got {found}.")

@@ -26,7 +26,7 @@ class Table(NamedTuple):
 
 
 @entry
-def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
+def read_table(path: str | Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
     """Read numeric inputs and labels from `path`: .npz, or what `read_frame` reads.
 
     Args:
@@ -38,6 +38,7 @@ def read_table(path: Path, *, x: Sequence[str] = (), y: str = "y") -> Table:
     Raises:
         DataFileError: the file is missing, cannot be read, or lacks an array or a column.
     """
+    path = Path(path)
     check_ending(path)
     check_file(path)
     inputs, labels = (read_npz if path.suffix == ".npz" else _read_columns)(path, x, y)
