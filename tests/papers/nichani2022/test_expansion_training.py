@@ -108,6 +108,52 @@ def test_every_lane_follows_the_gradient_of_its_own_penalised_loss(short, x64):
                 np.testing.assert_allclose(getattr(runs, name)[i, j, -1], value, rtol=1e-8)
 
 
+def test_fresh_points_are_penalised_beyond_the_directions_of_the_training_points(x64):
+    # By the dense singular vectors of the features, and automatic differentiation.
+    params, train, test, _ = drawn(trials=2, dtype=jnp.float64)
+    points = sphere(7, D, radius=2.0, key=jr.key(3)).astype(jnp.float64)
+    setting = ExpansionSetting(lam1=4.0, lam3=0.3, start=0.2)
+    runs = runs_of(
+        (params, train, test, None), [setting], 3, fresh=lambda _: points, learning_rate=0.4
+    )
+    assert np.isnan(runs.r1).all()
+    first = runs_of(
+        (params, train, test, None), [setting], 0, fresh=lambda _: points, learning_rate=0.4
+    )
+    own, x, y = jax.tree.map(lambda leaf: leaf[1], (params, train.x, train.y))
+
+    def features(x):
+        slope = jax.jacobian(lambda W: NET(TwoLayerParams(W=W, a=own.a), x))(own.W)
+        return slope.reshape(len(x), -1)
+
+    J = features(x)
+    V1 = jnp.linalg.svd(J, full_matrices=False)[2][:RANK]
+    new = features(points)
+
+    def loss(W):
+        f_L, f_Q = parts(W, own, x)
+        w = W.ravel()
+        high = w - V1.T @ (V1 @ w)
+        r3, r1 = jnp.mean((J @ high) ** 2), jnp.mean((new @ high) ** 2)
+        return jnp.mean((f_L + f_Q - y) ** 2) + 0.3 * r3 + 4.0 * r1
+
+    W = jnp.asarray(first.W[1, 0])
+    for _ in range(3):
+        W = W - 0.4 * jax.grad(loss)(W)
+    np.testing.assert_allclose(runs.W[1, 0], W, rtol=1e-9, atol=1e-12)
+
+
+def test_fresh_points_are_others_at_every_step_and_in_every_trial(x64):
+    params, train, test, _ = drawn(trials=2, dtype=jnp.float64)
+    setting = [ExpansionSetting(lam1=1.0, start=0.1)]
+    problem = (params, train, test, None)
+    whole = runs_of(problem, setting, 2, fresh=lambda key: jr.normal(key, (3, D)))
+    fixed = runs_of(problem, setting, 2, fresh=lambda _: jr.normal(jr.key(0), (3, D)))
+    again = runs_of(problem, setting, 2, fresh=lambda key: jr.normal(key, (3, D)))
+    np.testing.assert_array_equal(whole.W, again.W)
+    assert np.abs(whole.W - fixed.W).max() > 1e-4
+
+
 def test_test_losses_are_those_of_the_taylor_model(short, x64):
     params, _, test, _ = short[0]
     for i in range(2):

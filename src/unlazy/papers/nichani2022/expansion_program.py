@@ -7,6 +7,7 @@ rows, and all settings of a trial are one product. That is twice as fast on a pr
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from unlazy.nets import expansion
+from unlazy.activations import Activation
+from unlazy.nets import TwoLayerParams, expansion
 
 MEASURES = ("train", "r3", "test", "r1")  # the rows of what is recorded
 
@@ -28,6 +30,7 @@ class Points(NamedTuple):
     T: Float[Array, "*s n m"]  # a_r sigma''(w0_r.x)
     y: Float[Array, "*s n"] | None  # labels; None of unlabelled points
     U: Float[Array, "*s n r"] | None  # top eigenvectors of the tangent kernel; None of a test set
+    values: Float[Array, "*s r"] | None  # and its eigenvalues there
 
 
 class Trials(NamedTuple):
@@ -36,7 +39,8 @@ class Trials(NamedTuple):
     train: Points
     test: Points | None
     unlabelled: Points | None
-    keys: PRNGKeyArray  # (s,), of the noise
+    start: TwoLayerParams  # around which the network is expanded
+    keys: PRNGKeyArray  # (s,), of the noise and of points drawn at each step
 
 
 class Lanes(NamedTuple):
@@ -71,22 +75,30 @@ class View(NamedTuple):
     data: Data
 
 
+Sampler = Callable[[PRNGKeyArray], Float[Array, "u d"]]
+"""A function that draws points from a key."""
+
+
 @dataclass(frozen=True)
 class ExpansionDescent:
     """The stepper; `noisy` is compiled in, since normal variates cost as much as a product."""
 
     noisy: bool
+    fresh: Sampler | None = None  # of the points at which each step takes R1
+    activation: Activation | None = None  # needed for fresh points
 
     def step(self, state: State, data: Data) -> tuple[Float[Array, ""], State]:
         """The mean loss at `state`, and all trials and settings one step further."""
 
         def one_trial(trial: Trials, V: Array) -> tuple[Array, Array]:
-            loss, G = _loss_and_gradient(trial, data.lanes, V)
+            key = jr.fold_in(trial.keys, state.step)
+            fresh = None if self.fresh is None else self._points(trial.start, key)
+            loss, G = _loss_and_gradient(trial, data.lanes, V, fresh)
             if self.noisy:
                 # The settings of a trial share their noise: each has the law that it should, and
                 # what differs between them is the setting alone.
                 d, _, m = V.shape
-                noise = jr.normal(jr.fold_in(trial.keys, state.step), (d, 1, m), V.dtype)
+                noise = jr.normal(key, (d, 1, m), V.dtype)
                 G = G + data.spread * noise
             return loss, V - data.rate * G
 
@@ -95,6 +107,16 @@ class ExpansionDescent:
         finite = jnp.isfinite(losses)
         mean = jnp.sum(jnp.where(finite, losses, 0)) / jnp.sum(finite).astype(losses.dtype)
         return mean, State(V, state.step + 1)
+
+    def _points(self, start: TwoLayerParams, key: PRNGKeyArray) -> Points:
+        assert self.fresh is not None
+        assert self.activation is not None
+        x = self.fresh(jr.fold_in(key, 1)).astype(start.W.dtype)
+        S, T = (
+            expansion.coefficients(self.activation, start, x, order, precision=None)
+            for order in (1, 2)
+        )
+        return Points(x, S, T, None, None, None)
 
     def params(self, state: State, data: Data) -> View:
         """The movements, with what is needed to judge them."""
@@ -140,7 +162,7 @@ def _above(points: Points, f_L: Float[Array, "n k"]) -> Float[Array, "n k"]:
 
 
 def _loss_and_gradient(
-    trial: Trials, lanes: Lanes, V: Float[Array, "d k m"]
+    trial: Trials, lanes: Lanes, V: Float[Array, "d k m"], fresh: Points | None = None
 ) -> tuple[Float[Array, " k"], Float[Array, "d k m"]]:
     """NB-21: the mean square, and by NB-4 the gradient of it with its penalties."""
     points, found = trial.train, _terms(trial.train, V)
@@ -149,8 +171,12 @@ def _loss_and_gradient(
     c = 2 / n * resid
     c_L = lanes.linear[None] * c + 2 / n * lanes.lam3[None] * _above(points, found.f_L)
     c_Q = lanes.quadratic[None] * c
+    G_fresh = 0.0
+    if fresh is not None:
+        G_fresh, c_fresh = _fresh_r1_gradient(fresh, points, lanes.lam1, V, found.f_L)
+        c_L = c_L + c_fresh
     S, T = points.S[:, None, :], points.T[:, None, :]
-    G = _pull_back(points, S * c_L[:, :, None] + T * found.Z * c_Q[:, :, None])
+    G = _pull_back(points, S * c_L[:, :, None] + T * found.Z * c_Q[:, :, None]) + G_fresh
     if trial.unlabelled is not None:
         G = G + _r1_gradient(trial.unlabelled, lanes.lam1, V)
     return jnp.mean(resid**2, axis=0), G
@@ -161,6 +187,31 @@ def _r1_gradient(points: Points, lam1: Float[Array, " k"], V: Array) -> Array:
     f_L = expansion.linear_term(points.S, _inputs(points, V), precision=None)
     c = 2 / f_L.shape[0] * lam1[None] * _above(points, f_L)
     return _pull_back(points, points.S[:, None, :] * c[:, :, None])
+
+
+def _fresh_r1_gradient(
+    fresh: Points,
+    train: Points,
+    lam1: Float[Array, " k"],
+    V: Float[Array, "d k m"],
+    f_L: Float[Array, "n k"],
+) -> tuple[Float[Array, "d k m"], Float[Array, "n k"]]:
+    r"""The gradient of R1 at fresh points, beyond the directions of the training points.
+
+    With J the features of the training points, $V_1 = J^\top U \Lambda^{-1/2}$ are their leading
+    directions, and $f_L(x; V_1 V_1^\top W) = K(x, X) U \Lambda^{-1} U^\top f_L(X; W)$. The second
+    part of the gradient is returned as weights of the features of the training points.
+    """
+    assert train.U is not None
+    assert train.values is not None
+    m = fresh.S.shape[-1]
+    K = (fresh.x @ train.x.T) * (fresh.S @ train.S.T) / m
+    spread = train.U / train.values[None]  # U Lambda^-1
+    low = K @ (spread @ (train.U.T @ f_L))
+    c = expansion.linear_term(fresh.S, _inputs(fresh, V), precision=None) - low
+    c = 2 / len(fresh.x) * lam1[None] * c
+    G = _pull_back(fresh, fresh.S[:, None, :] * c[:, :, None])
+    return G, -(spread @ (train.U.T @ (K.T @ c)))
 
 
 def measures(view: View) -> Float[Array, "4 s k"]:

@@ -13,7 +13,13 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from unlazy.core.checks import check_count, check_finite, check_key, check_positive
+from unlazy.core.checks import (
+    calling,
+    check_count,
+    check_finite,
+    check_key,
+    check_positive,
+)
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
@@ -25,6 +31,7 @@ from unlazy.papers.nichani2022.expansion_program import (
     ExpansionDescent,
     Lanes,
     Points,
+    Sampler,
     State,
     Trials,
     measures,
@@ -103,6 +110,7 @@ def fit_expansion(
     noise: int | float = 0.0,
     test: TrialData | None = None,
     unlabelled: Float[Array, "s u d"] | None = None,
+    fresh: Sampler | None = None,
     record_every: int = 1,
     precision: str | None = None,
     progress: Progress | None = None,
@@ -135,7 +143,10 @@ def fit_expansion(
         steps: how many updates.
         noise: $\tau$.
         test: test sets of the trials.
-        unlabelled: points for $R_1$, more than `rank` per trial; needed where `lam1` is not zero.
+        unlabelled: points for $R_1$, more than `rank` per trial; `lam1` needs them, or `fresh`.
+        fresh: `fresh(key)` draws points for $R_1$, of shape (u, d), anew at each step. There the
+            directions that are not penalised are those of the training points, and no $R_1$ is in
+            the curves.
         record_every: steps between two entries of the curves; the first and last are there anyway.
         precision: of products, as in `fit_grid`; None lets a GPU round them to TF32.
         progress: as in `fit`; `TimeLeft(print)` tells the time left.
@@ -164,7 +175,7 @@ def fit_expansion(
         ((2, 3, 21), True)
     """
     settings = list(settings)
-    _check(net, params, train, settings, rank, unlabelled, test)
+    _check(net, params, train, settings, rank, unlabelled, test, fresh)
     check_positive(learning_rate, "learning_rate")
     check_key(key)
     if not noise >= 0 or not math.isfinite(noise):
@@ -180,7 +191,7 @@ def fit_expansion(
     precise = jax.default_matmul_precision(precision) if precision else contextlib.nullcontext()
     with precise:
         history = run_loop(
-            ExpansionDescent(noise > 0),
+            ExpansionDescent(noise > 0, fresh, None if fresh is None else net.activation),
             State(_starts(params, settings, key_start), jnp.zeros((), int)),
             data,
             steps=steps,
@@ -230,18 +241,19 @@ def _trials(net, params, train, test, unlabelled, rank, keys) -> Trials:
             )
             parts.append(jax.tree.map(lambda leaf: leaf.astype(dtype), sets))
         fits, tests, others = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
-    return Trials(fits, tests, others, keys)
+    return Trials(fits, tests, others, params, keys)
 
 
 def _points(net, params: TwoLayerParams, x, y, rank: int | None) -> Points:
     S, T = (coefficients(net.activation, params, x, order, precision=None) for order in (1, 2))
     if rank is None:
-        return Points(x, S, T, y, None)
+        return Points(x, S, T, y, None, None)
     K = (x @ x.T) * (S @ S.T) / net.width  # NB-6
-    return Points(x, S, T, y, eigh(K).vectors[:, :rank])
+    found = eigh(K)
+    return Points(x, S, T, y, found.vectors[:, :rank], jnp.asarray(found.values[:rank]))
 
 
-def _check(net, params, train, settings, rank, unlabelled, test) -> None:
+def _check(net, params, train, settings, rank, unlabelled, test, fresh) -> None:
     if params.W.ndim != 3 or params.W.shape[1:] != (net.width, net.inputs):
         raise ValueError(
             f"`params` must have W of shape (s, {net.width}, {net.inputs}), a trial on each entry "
@@ -264,8 +276,15 @@ def _check(net, params, train, settings, rank, unlabelled, test) -> None:
         check_finite(x, name)
     if not settings:
         raise ValueError("`settings` must hold one setting at least, got none.")
-    if unlabelled is None and any(one.lam1 for one in settings):
-        raise ValueError("`unlabelled` must be given where `lam1` is not 0, got unlabelled=None.")
+    if unlabelled is None and fresh is None and any(one.lam1 for one in settings):
+        raise ValueError(
+            "`unlabelled` must be given where `lam1` is not 0, got unlabelled=None. Or draw points "
+            "at each step by `fresh`."
+        )
+    if unlabelled is not None and fresh is not None:
+        raise ValueError("`fresh` must be None where `unlabelled` is given, got both.")
+    if fresh is not None:
+        _check_fresh(fresh, net.inputs)
     check_count(rank, "rank", least=0)
     fewest = min(x.shape[1] for x in (train.x, unlabelled) if x is not None)
     if rank >= fewest:
@@ -273,3 +292,11 @@ def _check(net, params, train, settings, rank, unlabelled, test) -> None:
             f"`rank` must be below the number of points, {fewest}, got rank={rank}: the penalty "
             "would be 0 whatever the movement. Take more points or a lower degree."
         )
+
+
+def _check_fresh(fresh: Sampler, d: int) -> None:
+    with calling("fresh", "a key"):
+        found = jax.eval_shape(fresh, jr.key(0))
+    shape = getattr(found, "shape", None)
+    if shape is None or len(shape) != 2 or shape[1] != d or not shape[0]:
+        raise ValueError(f"`fresh` must return points of shape (u, {d}), got shape {shape}.")
