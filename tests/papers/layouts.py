@@ -27,6 +27,7 @@ from unlazy.papers.bai_lee2020.figures.extraction import config as extraction
 from unlazy.papers.bai_lee2020.figures.landscape import config as landscape
 from unlazy.papers.bai_lee2020.figures.sample_complexity import config as sample_complexity
 from unlazy.papers.nichani2022.figures.appendix_g import config as appendix_g
+from unlazy.papers.nichani2022.figures.appendix_g.authors import config as authors_code
 from unlazy.papers.nichani2022.figures.figure1 import config as penalties
 from unlazy.papers.nichani2022.figures.figure2 import config as samples_figure
 
@@ -207,6 +208,25 @@ def _sample_sizes(config, seed: int) -> Layout:
     return Layout(dict(zip(("method", "seed", "n"), columns, strict=True)), ("train", "test"))
 
 
+def _sample_sizes_until_reached(config, seed: int) -> Layout:
+    keys = _product(seed=range(config.seeds), n=config.sizes)
+    keys["method"] = np.full(len(keys["n"]), "network")
+    return Layout(keys, ("train", "test"), open_ended=True)
+
+
+def _fresh_penalties(config, seed: int) -> Layout:
+    steps = _steps(config.steps, config.record_every)
+    trials = range(seed, seed + config.trials)
+    keys = _product(seed=trials, lam1=config.strengths, step=steps)
+    return Layout(keys, ("train", "test", "r3"))
+
+
+def _image_course(config, seed: int) -> Layout:
+    epochs = _steps(config.epochs, config.record_every)
+    keys = _product(epoch=epochs, evaluated=config.evaluated)
+    return Layout(keys, ("train", "test", "accuracy"), open_ended=True)
+
+
 def _baselines(config, seed: int) -> Layout:
     trials = range(seed, seed + config.trials)
     keys = _product(seed=trials, setting=list(appendix_g.SETTINGS))
@@ -290,7 +310,10 @@ _LAYOUTS: dict[type, Callable[[Any, int], Layout]] = {
     sample_complexity.Task: _task,
     penalties.Descents: _strengths,
     samples_figure.Sweep: _sample_sizes,
+    samples_figure.AuthorsSweep: _sample_sizes_until_reached,
     appendix_g.Baselines: _baselines,
+    authors_code.FreshPenalties: _fresh_penalties,
+    authors_code.ImageCourse: _image_course,
     appendix_g.Courses: _courses,
     Point: _point,
     penalty_figure.Training: _penalty,

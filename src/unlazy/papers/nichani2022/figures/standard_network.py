@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy import data, kernels
@@ -58,6 +59,38 @@ def dense_target(d: int, *, key: PRNGKeyArray) -> data.Target:
         "quadratic-plus-cubic",
         matrix=jr.normal(key_A, (d, d)),
         beta=jnp.asarray(jr.normal(key_beta, (d,))),
+    )
+
+
+def authors_init(net: BiasedTwoLayer, *, key: PRNGKeyArray) -> BiasedTwoLayerParams:
+    """Uniform weights of variance 1/2 over the number of inputs of their layer, biases of zero."""
+    key_W, key_a = jr.split(key)
+    m, d = net.width, net.inputs
+
+    def uniform(own: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Float[Array, "..."]:
+        bound = math.sqrt(3 / (2 * fan_in))
+        return jr.uniform(own, shape, minval=-bound, maxval=bound)
+
+    return BiasedTwoLayerParams(
+        W=uniform(key_W, (m, d), d), b=jnp.zeros(m), a=uniform(key_a, (m,), m)
+    )
+
+
+def authors_target(d: int, *, key: PRNGKeyArray) -> data.Target:
+    """The target x'Ax / sqrt(675) + He_3(beta.x) / sqrt(6), A = diag(i > d/2) for i from 0 on.
+
+    For Gaussian inputs the second part has variance one; the first has a mean of about d/52 and a
+    variance of about d/675, so that large dimensions are mostly about the mean.
+    """
+    beta = jr.normal(key, (d,))
+    beta = beta / jnp.linalg.norm(beta)
+    return data.target(
+        "low-degree-plus-sparse",
+        linear=-3 / math.sqrt(6) * beta,
+        quadratic=np.diag((np.arange(d) > d / 2) / math.sqrt(675)),
+        alphas=[1 / math.sqrt(6)],
+        betas=beta[None],
+        powers=[3],
     )
 
 

@@ -37,14 +37,67 @@ class Problem:
     n_unlabelled: int = 0
 
     @property
+    def formula(self) -> str:
+        return r"$x_1 - 1 + (\beta^\top x)^2$"
+
+    @property
     def rank(self) -> int:
         """n_1, the number of spherical harmonics of degree at most one."""
         return self.inputs + 1
 
     @property
+    def best_linear(self) -> float:
+        """The mean square that the best affine function leaves of the target."""
+        return 2 * (self.inputs - 1) / (self.inputs + 2)
+
+    @property
     def net(self) -> TwoLayer:
         return TwoLayer(
             self.inputs, self.width, activation("sigmoid", shift=self.shift), init="sphere"
+        )
+
+    def points(self, n: int, *, key: PRNGKeyArray) -> Float[Array, "n d"]:
+        return data.sphere(n, self.inputs, radius=math.sqrt(self.inputs), key=key)
+
+    def target(self, beta: Float[Array, " d"]) -> data.Target:
+        return data.target("linear-plus-square", beta=beta)
+
+
+@dataclass(frozen=True)
+class AuthorsProblem(Problem):
+    """((beta.x)^2 - 1 + beta.x) / sqrt(3) on Gaussian inputs, of variance one: the authors' code.
+
+    Source: the published code of arXiv:2206.03688, github.com/eshnich/escape_NTK.
+    """
+
+    shift: float = 1.0
+    n_test: int = 10_000
+
+    @property
+    def formula(self) -> str:
+        return r"$((\beta^\top x)^2 - 1 + \beta^\top x)/\sqrt{3}$"
+
+    @property
+    def rank(self) -> int:
+        """d, one less than there are polynomials of degree at most one."""
+        return self.inputs
+
+    @property
+    def best_linear(self) -> float:
+        return 2 / 3
+
+    def points(self, n: int, *, key: PRNGKeyArray) -> Float[Array, "n d"]:
+        return jr.normal(key, (n, self.inputs))
+
+    def target(self, beta: Float[Array, " d"]) -> data.Target:
+        beta = beta / jnp.linalg.norm(beta)
+        return data.target(
+            "low-degree-plus-sparse",
+            constant=-1 / math.sqrt(3),
+            linear=beta / math.sqrt(3),
+            alphas=[1 / math.sqrt(3)],
+            betas=beta[None],
+            powers=[2],
         )
 
 
@@ -66,15 +119,10 @@ def draw(problem: Problem, seeds: range) -> Drawn:
 
 def _one(problem: Problem, seed: int) -> tuple:
     key_beta, key_x, key_test, key_net, key_more = jr.split(jr.fold_in(jr.key(2022), seed), 5)
-    d, many = problem.inputs, problem.n_unlabelled
-    target = data.target("linear-plus-square", beta=jr.normal(key_beta, (d,)))
-
-    def points(n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
-        return data.sphere(n, d, radius=math.sqrt(d), key=key)
-
-    x, new = points(problem.n, key_x), points(problem.n_test, key_test)
-    params = problem.net.init(key=key_net)
-    return params, (x, target(x)), (new, target(new)), points(many, key_more) if many else None
+    many, target = problem.n_unlabelled, problem.target(jr.normal(key_beta, (problem.inputs,)))
+    x, new = problem.points(problem.n, key=key_x), problem.points(problem.n_test, key=key_test)
+    more = problem.points(many, key=key_more) if many else None
+    return problem.net.init(key=key_net), (x, target(x)), (new, target(new)), more
 
 
 def train(
@@ -96,9 +144,7 @@ def train(
     )
 
 
-def table(
-    axes: dict[str, np.ndarray], columns: dict[str, np.ndarray]
-) -> dict[str, Float[np.ndarray, " r"]]:
+def table(axes: dict[str, np.ndarray], columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """One row per point of the grid of these axes."""
     grid = np.meshgrid(*axes.values(), indexing="ij")
     rows = {name: axis.ravel() for name, axis in zip(axes, grid, strict=True)}

@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.experiments import CellResult, Claim, Results, with_record
+from unlazy.papers.nichani2022.figures.appendix_g.authors.claims import authors_claims
+from unlazy.papers.nichani2022.figures.appendix_g.authors.config import AuthorsConfig
 from unlazy.papers.nichani2022.figures.appendix_g.config import Baselines, Config, Courses
 from unlazy.papers.nichani2022.figures.trials import TOLERANCE, Problem, distance, spread
 from unlazy.papers.shared.grids.tuning import shown
@@ -57,7 +59,9 @@ def course(results: Results, config: Courses, order: int, column: str) -> Course
     return Course(steps.astype(float), values.T)
 
 
-def claims(config: Config, results: Results) -> list[Claim]:
+def claims(config: Config | AuthorsConfig, results: Results) -> list[Claim]:
+    if isinstance(config, AuthorsConfig):
+        return authors_claims(config, results)
     listed = [
         *_baselines(results, config.baselines),
         *_tracking(config, results),

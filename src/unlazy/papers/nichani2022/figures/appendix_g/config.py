@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 from unlazy.experiments import Cell
 from unlazy.papers.nichani2022.expansion_training import ExpansionSetting
+from unlazy.papers.nichani2022.figures.appendix_g.authors.config import (
+    AuthorsConfig,
+    authors_cells,
+)
 from unlazy.papers.nichani2022.figures.trials import Problem
 
 NAME, VERSION = "nichani2022/appendix_g", 1
@@ -59,7 +63,9 @@ class Config:
     refuted: tuple[str, ...] = ()  # claims recorded as refuted at this preset
 
 
-def cells(config: Config) -> list[Cell]:
+def cells(config: Config | AuthorsConfig) -> list[Cell]:
+    if isinstance(config, AuthorsConfig):
+        return authors_cells(config, NAME, VERSION)
     first = f"penalties and single terms, {config.baselines.trials} trials"
     listed = [Cell(NAME, VERSION, config.baselines, label=first)]
     for one in (*config.courses, config.counter_example):

@@ -5,6 +5,8 @@ import numpy as np
 
 from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, hues
 from unlazy.experiments import Results
+from unlazy.papers.nichani2022.figures.appendix_g.authors.config import AuthorsConfig
+from unlazy.papers.nichani2022.figures.appendix_g.authors.plot import authors_plot
 from unlazy.papers.nichani2022.figures.appendix_g.claims import EARLY, course, ends
 from unlazy.papers.nichani2022.figures.appendix_g.config import Config, Courses
 
@@ -19,7 +21,9 @@ _SHOWN = {
 _MODELS = {1: ("linear model", "--", "s"), 2: ("quadratic model", "-", "o")}
 
 
-def plot(config: Config, results: Results) -> Figure:
+def plot(config: Config | AuthorsConfig, results: Results) -> Figure:
+    if isinstance(config, AuthorsConfig):
+        return authors_plot(config, results)
     fig = figure(8.4, 6.0)
     (tests, penalties), (tracking, counter) = fig.subplots(2, 2)
     p = config.baselines.problem

@@ -14,6 +14,8 @@ from jaxtyping import Array, Float, Int
 from unlazy import taylor
 from unlazy.experiments import CellResult, Progress
 from unlazy.nets import BiasedTwoLayer, TwoLayer
+from unlazy.papers.nichani2022.figures.appendix_g.authors.config import FreshPenalties, ImageCourse
+from unlazy.papers.nichani2022.figures.appendix_g.authors.run import images, penalties
 from unlazy.papers.nichani2022.figures.appendix_g.config import SETTINGS, Baselines, Courses
 from unlazy.papers.nichani2022.figures.standard_network import standard_task
 from unlazy.papers.nichani2022.figures.trials import Problem, draw, table, train
@@ -24,8 +26,15 @@ from unlazy.train import History, fit
 ORDERS = (0, 1, 2)  # 0 stands for the network itself
 
 
-def run(config: Baselines | Courses, *, seed: int, progress: Progress) -> CellResult:
+def run(
+    config: Baselines | Courses | FreshPenalties | ImageCourse, *, seed: int, progress: Progress
+) -> CellResult:
+    if isinstance(config, ImageCourse):
+        with reproducible():  # products as the device likes them: TF32 on a GPU, as the authors'
+            return images(config, seed, progress)
     with reproducible(), jax.default_matmul_precision("highest"):
+        if isinstance(config, FreshPenalties):
+            return penalties(config, seed, progress)
         if isinstance(config, Baselines):
             return _baselines(config, seed, progress)
         return _courses(config, seed, progress)

@@ -24,12 +24,12 @@ def plot(config: Config, results: Results) -> Figure:
         ax.set(xlabel="step", xlim=(0, found.step[-1]), title=title)
     r3.set_ylim(_FLOOR, 3)
     train.set_ylim(_FLOOR, 10)
-    _reference(test, one.problem.inputs)
+    _reference(test, one.problem.best_linear)
     handles, labels = test.get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=len(labels), handlelength=2.6)
     p = one.problem
     fig.suptitle(
-        f"$f_L + f_Q$ on $x_1 - 1 + (\\beta^\\top x)^2$: d = {p.inputs}, n = {p.n}, "
+        f"$f_L + f_Q$ on {p.formula}: d = {p.inputs}, n = {p.n}, "
         f"m = {p.width}; mean and standard deviation of {one.trials} trials",
         fontsize=10,
     )
@@ -43,15 +43,14 @@ def _bands(ax: Axes, step, values, strengths, *, log: bool) -> None:
     back = np.exp if log else np.asarray
     mean, spread = held.mean(axis=0), held.std(axis=0)
     for i, strength in enumerate(strengths):
-        style = {"color": COLORS[i], "ls": LINES[i], "label": rf"$\lambda_3 = {strength:g}$"}
+        style = {"color": COLORS[i], "ls": LINES[i], "label": rf"$\lambda_3$ = {strength:g}"}
         ends = back(np.stack([mean[i] - spread[i], mean[i] + spread[i]]))
         band(ax, step, ends, middle=back(mean[i]), **style)
     if log:
         ax.set_yscale("log")
 
 
-def _reference(ax: Axes, d: int) -> None:
-    best = 2 * (d - 1) / (d + 2)
+def _reference(ax: Axes, best: float) -> None:
     ax.axhline(best, color="black", lw=0.8, ls=(0, (1, 1)))
     ax.annotate(
         "best linear function",

@@ -10,9 +10,13 @@ from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, with_record
 from unlazy.papers.bai_lee2020.figures.exponents import Exponent, fitted_exponent
-from unlazy.papers.nichani2022.figures.figure2.config import Config, Sweep
+from unlazy.papers.nichani2022.figures.figure2.config import (
+    LEVEL,
+    AuthorsSweep,
+    Config,
+    Sweep,
+)
 
-LEVEL = 0.1  # the test loss whose price in samples is counted
 _RECORDED = {5: 61, 8: 160, 12: 390, 16: 616}  # two seeds
 METHODS = {"network": "trained network", "kernel": "its NTK"}
 
@@ -43,7 +47,7 @@ class Price(NamedTuple):
         return fitted_exponent(self.dimensions, self.samples)
 
 
-def losses(results: Results, sweep: Sweep, method: str) -> Losses:
+def losses(results: Results, sweep: Sweep | AuthorsSweep, method: str) -> Losses:
     table = next(result.table for cell, result in results.items() if cell.config == sweep)
     own = table["method"] == method
     rows = [table["test"][own & (table["seed"] == seed)] for seed in range(sweep.seeds)]
@@ -75,39 +79,61 @@ def price(config: Config, results: Results, method: str) -> Price:
 
 
 def claims(config: Config, results: Results) -> list[Claim]:
-    prices = {method: price(config, results, method) for method in METHODS}
-    listed = [*_slopes(config, prices), *_advantage(config, results, prices)]
+    network = price(config, results, "network")
+    listed = list(_slopes(config, network))
+    if isinstance(config.sweeps[0], AuthorsSweep):
+        listed += _lines(network)
+    else:
+        kernel = price(config, results, "kernel")
+        listed += [*_recorded(network), *_against_kernel(network, kernel)]
+        listed += _advantage(config, results, network, kernel)
     return with_record(listed, config.refuted)
 
 
-def _slopes(config: Config, prices: dict[str, Price]) -> Iterator[Claim]:
-    network, kernel = prices["network"], prices["kernel"]
+def _slopes(config: Config, network: Price) -> Iterator[Claim]:
     said = "The network comes to a test loss of 0.1 in every dimension: how many it does"
     note = _shown(network)
     yield Claim("NB-52/reached", said, len(network.dimensions), ">=", len(config.sweeps), note=note)
-    if len(config.sweeps) < 3:
-        return
-    said = "The network needs about d^2 samples: exponent"
-    note = f"standard error {network.exponent.error:.2f}; {_shown(network)}"
-    yield Claim("NB-52/exponent", said, network.exponent.value, "in", (1.6, 2.4), note=note)
-    if len(kernel.dimensions) > 2:
-        said = "The NTK needs a larger power of d: its exponent less that of the network"
-        measured = kernel.exponent.value - network.exponent.value
-        note = f"exponent {kernel.exponent}; {_shown(kernel)}"
-        yield Claim("NB-52/kernel-exponent", said, measured, ">", 0.4, note=note)
+    if len(config.sweeps) > 2:
+        said = "The network needs about d^2 samples: exponent"
+        note = f"standard error {network.exponent.error:.2f}; {_shown(network)}"
+        yield Claim("NB-52/exponent", said, network.exponent.value, "in", (1.6, 2.4), note=note)
+
+
+def _lines(network: Price) -> Iterator[Claim]:
+    """The two lines that the paper draws beside its samples."""
+    large = network.dimensions >= 20
+    d, n = network.dimensions[large], network.samples[large]
+    said = "From d = 20 on the samples are near the paper's line of 6 d^2: largest factor"
+    factors = np.maximum(n / (6 * d**2), 6 * d**2 / n)
+    factor = float(np.max(factors)) if d.size else math.nan
+    yield Claim("NB-52/line", said, factor, "<=", 2.5)
+    said = "From d = 20 on the samples are below d^3, fewer and fewer of it: largest share"
+    share = float(np.max(n / d**3)) if d.size else math.nan
+    yield Claim("NB-52/cube", said, share, "<", 1.0)
+
+
+def _recorded(network: Price) -> Iterator[Claim]:
     known = [i for i, d in enumerate(network.dimensions) if int(d) in _RECORDED]
     ours = network.samples[known]
     record = np.array([_RECORDED[int(network.dimensions[i])] for i in known])
-    if known:
+    if len(known) > 2:
         said = "The samples needed are on record, from two seeds: largest factor"
         measured = float(np.max(np.maximum(ours / record, record / ours)))
         note = f"recorded {', '.join(map(str, record))}"
         yield Claim("NB-52/recorded", said, measured, "<=", 1.4, note=note)
 
 
-def _advantage(config: Config, results: Results, prices: dict[str, Price]) -> Iterator[Claim]:
+def _against_kernel(network: Price, kernel: Price) -> Iterator[Claim]:
+    if len(kernel.dimensions) > 2:
+        said = "The NTK needs a larger power of d: its exponent less that of the network"
+        measured = kernel.exponent.value - network.exponent.value
+        note = f"exponent {kernel.exponent}; {_shown(kernel)}"
+        yield Claim("NB-52/kernel-exponent", said, measured, ">", 0.4, note=note)
+
+
+def _advantage(config: Config, results: Results, network: Price, kernel: Price) -> Iterator[Claim]:
     """The test loss of the kernel at the samples that the network needs, and the ratio of both."""
-    network, kernel = prices["network"], prices["kernel"]
     at = []
     for sweep in config.sweeps:
         places = np.flatnonzero(network.dimensions == sweep.inputs)

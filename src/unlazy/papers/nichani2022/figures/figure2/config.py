@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from unlazy.experiments import Cell
 
 NAME, VERSION = "nichani2022/figure2", 1
+LEVEL = 0.1  # the test loss whose price in samples is counted
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class Sweep:
     n_test: int = 2000
 
     @property
+    def methods(self) -> tuple[str, ...]:
+        return "network", "kernel"
+
+    @property
     def sizes(self) -> list[int]:
         return [round(ratio * self.inputs**2) for ratio in self.ratios]
 
@@ -39,10 +44,39 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class AuthorsSweep:
+    """A cell: one dimension as in the authors' code, with n = d^2, 2 d^2, ... up to the level.
+
+    Gaussian inputs, a target that is not scaled to the dimension, and no kernel. The authors train
+    one network per size; here a size counts as reached by the median over the seeds, and some
+    sizes are trained together.
+
+    Source: the published code of arXiv:2206.03688, github.com/eshnich/escape_NTK.
+    """
+
+    inputs: int
+    seeds: int = 3
+    most: int = 20  # n / d^2, at most
+    together: int = 4
+    width: int = 100
+    learning_rate: float = 0.05
+    steps: int = 30_000
+    n_test: int = 10_000
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return ("network",)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [ratio * self.inputs**2 for ratio in range(1, self.most + 1)]
+
+
+@dataclass(frozen=True)
 class Config:
     """The whole figure."""
 
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[Sweep, ...] | tuple[AuthorsSweep, ...]
     refuted: tuple[str, ...] = ()  # claims recorded as refuted at this preset
 
 

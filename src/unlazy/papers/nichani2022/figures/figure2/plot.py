@@ -8,8 +8,8 @@ import numpy as np
 from unlazy.core.drawing import COLORS, Axes, Figure, band, figure, hues
 from unlazy.experiments import Results
 from unlazy.papers.bai_lee2020.figures.exponents import power_law
-from unlazy.papers.nichani2022.figures.figure2.claims import LEVEL, METHODS, Price, losses, price
-from unlazy.papers.nichani2022.figures.figure2.config import Config
+from unlazy.papers.nichani2022.figures.figure2.claims import METHODS, Price, losses, price
+from unlazy.papers.nichani2022.figures.figure2.config import LEVEL, AuthorsSweep, Config
 
 _MARKS = {"network": ("o", "-"), "kernel": ("s", "--")}
 
@@ -33,31 +33,36 @@ def plot(config: Config, results: Results) -> Figure:
 
 def _plot_losses(ax: Axes, config: Config, results: Results) -> None:
     for color, sweep in zip(hues(len(config.sweeps)), config.sweeps, strict=True):
-        for method, (marker, line) in _MARKS.items():
+        for method in sweep.methods:
+            marker, line = _MARKS[method]
             found = losses(results, sweep, method)
             label = f"d = {sweep.inputs}" if method == "network" else None
             ratios = found.ns / sweep.inputs**2
             style = {"color": color, "marker": marker, "ls": line, "ms": 3.5, "label": label}
             band(ax, ratios, found.seeds, middle=found.middle, **style)
-    for method, (marker, line) in _MARKS.items():
+    for method in config.sweeps[0].methods:
+        marker, line = _MARKS[method]
         ax.plot([], [], color="gray", marker=marker, ls=line, ms=3.5, label=METHODS[method])
     ax.axhline(LEVEL, color="black", lw=0.8, ls=(0, (1, 1)))
     ax.set(xscale="log", yscale="log", xlabel="samples, n / $d^2$", ylabel="test loss")
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.set_xticks([2, 5, 10, 20, 40])
+    ax.set_xticks([tick for tick in (2, 5, 10, 20, 40) if tick <= ax.get_xlim()[1]])
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5])
+    ax.set_yticks([tick for tick in (0.02, 0.05, 0.1, 0.2, 0.5, 1) if tick <= ax.get_ylim()[1]])
     ax.minorticks_off()
     ax.set_title("test loss")
 
 
 def _plot_prices(ax: Axes, config: Config, results: Results) -> None:
-    for (method, (marker, line)), color in zip(_MARKS.items(), COLORS, strict=False):
+    for method, color in zip(config.sweeps[0].methods, COLORS, strict=False):
+        marker, line = _MARKS[method]
         found = price(config, results, method)
         if not len(found.dimensions):
             continue
         _price(ax, found, METHODS[method], color=color, marker=marker, ls=line)
     dimensions = [sweep.inputs for sweep in config.sweeps]
+    if isinstance(config.sweeps[0], AuthorsSweep):
+        _reference_lines(ax, np.array(dimensions, float))
     ax.set(xscale="log", yscale="log", xlabel="dimension d", ylabel="samples to a loss of 0.1")
     ax.set_xticks(dimensions, [str(d) for d in dimensions])
     ax.minorticks_off()
@@ -66,6 +71,11 @@ def _plot_prices(ax: Axes, config: Config, results: Results) -> None:
     ax.set_title("smallest n")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(loc="upper left")
+
+
+def _reference_lines(ax: Axes, d: np.ndarray) -> None:
+    ax.plot(d, 6 * d**2, color="gray", lw=1.0, ls=":", label="$6 d^2$")
+    ax.plot(d, d**3, color="gray", lw=1.0, ls="--", label="$d^3$")
 
 
 def _price(ax: Axes, found: Price, name: str, **style: Any) -> None:

@@ -15,9 +15,11 @@ from unlazy.core.float64 import float64
 from unlazy.experiments import CellResult, Progress
 from unlazy.nets import BiasedTwoLayer
 from unlazy.nets.biased_two_layer import BiasedTwoLayerParams
-from unlazy.papers.nichani2022.figures.figure2.config import Sweep
+from unlazy.papers.nichani2022.figures.figure2.config import LEVEL, AuthorsSweep, Sweep
 from unlazy.papers.nichani2022.figures.standard_network import (
     StandardTask,
+    authors_init,
+    authors_target,
     standard_kernel,
     standard_task,
 )
@@ -45,12 +47,12 @@ class WeightedSquare:
         return jnp.sum(batch.weight * (self.net(params, batch.x) - batch.y) ** 2)
 
 
-def run(config: Sweep, *, seed: int, progress: Progress) -> CellResult:
+def run(config: Sweep | AuthorsSweep, *, seed: int, progress: Progress) -> CellResult:
     with reproducible():
-        drawn = [draw(config, seed + i) for i in range(config.seeds)]
-        rows = _network_rows(config, drawn, progress)
-        for i, one in enumerate(drawn):
-            rows += [("kernel", i, n, 0.0, error) for n, error in kernel_errors(config, one)]
+        if isinstance(config, AuthorsSweep):
+            rows = _rows_until_reached(config, seed, progress)
+        else:
+            rows = _rows_of_all_sizes(config, seed, progress)
     names = ("method", "seed", "n", "train", "test")
     return CellResult(
         {
@@ -60,6 +62,35 @@ def run(config: Sweep, *, seed: int, progress: Progress) -> CellResult:
     )
 
 
+def _rows_of_all_sizes(config: Sweep, seed: int, progress: Progress) -> list[tuple]:
+    drawn = [draw(config, seed + i) for i in range(config.seeds)]
+    rows = _network_rows(config, drawn, config.sizes, progress)
+    for i, one in enumerate(drawn):
+        rows += [("kernel", i, n, 0.0, error) for n, error in kernel_errors(config, one)]
+    return rows
+
+
+def _rows_until_reached(config: AuthorsSweep, seed: int, progress: Progress) -> list[tuple]:
+    """Some sizes at a time, until the median over the seeds is below the level at one of them."""
+    drawn = [draw_as_authors(config, seed + i) for i in range(config.seeds)]
+    rows, groups = [], range(0, config.most, config.together)
+    for k, first in enumerate(groups):
+        sizes = config.sizes[first : first + config.together]
+        rows += _network_rows(
+            config,
+            drawn,
+            sizes,
+            lambda done, total, k=k: progress(k * total + done, (k + 1) * total),
+        )
+        if any(_median(rows, n) < LEVEL for n in sizes):
+            break
+    return rows
+
+
+def _median(rows: list[tuple], n: int) -> float:
+    return float(np.median([test for _, _, size, _, test in rows if size == n]))
+
+
 def draw(config: Sweep, seed: int) -> StandardTask:
     """One seed, with as many samples as the largest size takes."""
     most = max(*config.sizes, *config.kernel_sizes)
@@ -67,14 +98,26 @@ def draw(config: Sweep, seed: int) -> StandardTask:
     return standard_task(network(config), most, config.n_test, key=key)
 
 
-def network(config: Sweep) -> BiasedTwoLayer:
+def draw_as_authors(config: AuthorsSweep, seed: int) -> StandardTask:
+    """One seed: Gaussian samples of the authors' target, and a network of their start."""
+    key_target, key_x, key_test, key_net = jr.split(jr.fold_in(jr.key(2206), seed), 4)
+    d, net = config.inputs, network(config)
+    target = authors_target(d, key=key_target)
+    x, new = jr.normal(key_x, (max(config.sizes), d)), jr.normal(key_test, (config.n_test, d))
+    start = authors_init(net, key=key_net)
+    return StandardTask(start, x, jnp.asarray(target(x)), new, jnp.asarray(target(new)))
+
+
+def network(config: Sweep | AuthorsSweep) -> BiasedTwoLayer:
     return BiasedTwoLayer(config.inputs, config.width)
 
 
-def _network_rows(config: Sweep, drawn: list[StandardTask], progress: Progress) -> list[tuple]:
-    """All seeds and sizes as lanes of one program; smaller samples are padded."""
-    lanes = [(i, n) for i in range(len(drawn)) for n in config.sizes]
-    longest = max(config.sizes)
+def _network_rows(
+    config: Sweep | AuthorsSweep, drawn: list[StandardTask], sizes: list[int], progress: Progress
+) -> list[tuple]:
+    """All seeds and these sizes as lanes of one program; smaller samples are padded."""
+    lanes = [(i, n) for i in range(len(drawn)) for n in sizes]
+    longest = max(sizes)
 
     def stacked(parts: list) -> Batch | BiasedTwoLayerParams:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
