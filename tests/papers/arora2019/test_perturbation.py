@@ -96,6 +96,32 @@ def test_theory_widths_are_of_the_orders_of_the_theorems():
     assert base.generalization_init_scale == pytest.approx(0.5 * 0.1 / 10)
 
 
+def test_the_learning_rate_and_the_steps_of_the_theory_shrink_the_linear_residual_to_delta_over_n():
+    # Theorem 5.1: after log(n/delta)/(eta lambda_0) steps the slowest direction of the linear
+    # dynamics, the worst labels, has shrunk by (1 - eta lambda_0)^k <= delta/n. A small rate makes
+    # that exponential exact to first order: here eta lambda_0 = 1e-4.
+    def theory(n=12, **change):
+        values = {"smallest_eigenvalue": 0.1, "init_scale": 1.0, "delta": 0.05, "eps": 0.2}
+        return theory_widths(n, **values | change)
+
+    x = data.sphere(12, 6, key=jax.random.key(8))
+    values = np.linalg.eigvalsh(np.asarray(relu_gram(x), np.float64))
+    lam0 = float(values[0])
+    rate = 1e-4 / lam0
+    found = theory(smallest_eigenvalue=lam0, learning_rate=rate)
+    shrunk = (1 - rate * lam0) ** math.ceil(found.generalization_steps)
+    assert shrunk == pytest.approx(0.05 / 12, rel=1e-3)
+    assert shrunk <= 0.05 / 12
+    # The rate of the theorems is below 1/lambda_max, as the proofs need: lambda_max <= n/2.
+    assert found.learning_rate == pytest.approx(lam0 / 144)
+    assert found.learning_rate < 1 / values[-1]
+    slow = theory(smallest_eigenvalue=lam0)
+    assert slow.generalization_steps == pytest.approx(144 * math.log(12 / 0.05) / lam0**2)
+    assert theory(n=24).learning_rate == pytest.approx(theory().learning_rate / 4)
+    with pytest.raises(ValueError, match="`learning_rate` must be a positive number"):
+        theory(learning_rate=0.0)
+
+
 def test_laziness_is_the_movement_over_the_initial_scale():
     x = data.sphere(20, 5, key=jax.random.key(1))
     y = data.random_labels(20, key=jax.random.key(2))

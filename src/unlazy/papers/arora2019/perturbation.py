@@ -88,6 +88,8 @@ class TheoryWidths(eqx.Module):
     prediction: float  # width of Theorem 4.1
     prediction_init_scale: float  # initial scale of Theorem 4.1
     generalization_init_scale: float  # initial scale of Theorem 5.1
+    learning_rate: float  # the largest of all three theorems
+    generalization_steps: float  # the fewest of Theorem 5.1, at its learning rate or the given one
 
 
 @entry
@@ -98,38 +100,49 @@ def theory_widths(
     init_scale: int | float,
     delta: float,
     eps: int | float,
+    learning_rate: int | float | None = None,
 ) -> TheoryWidths:
-    r"""Order only: widths and scales at which the paper's theorems apply, with all constants 1.
+    r"""Order only: widths, scales, rates and steps of the paper's theorems, with all constants 1.
 
     $$m_{3.1} = \frac{n^6}{\lambda_0^4 \kappa^2 \delta^3}, \qquad
     m_{4.1} = \frac{n^7}{\lambda_0^4 \kappa^2 \delta^4 \epsilon^2}, \qquad
     \kappa_{4.1} = \frac{\epsilon \delta}{\sqrt n}, \qquad
     \kappa_{5.1} = \frac{\lambda_0 \delta}{n}$$
+    $$\eta = \frac{\lambda_0}{n^2}, \qquad
+    k_{5.1} = \frac{\log(n/\delta)}{\eta \lambda_0}$$
 
     for n samples, `smallest_eigenvalue` $\lambda_0$ of H-infinity, `init_scale` $\kappa$, failure
-    probability `delta`, and `eps` the error of the predicted residual that Theorem 4.1 allows. No
-    network has ever been that wide: read them for their exponents. The width of Theorem 5.1 is
-    $\kappa^{-2}$ times a polynomial that the paper does not state.
+    probability `delta`, and `eps` the error of the predicted residual that Theorem 4.1 allows. The
+    `learning_rate` $\eta$ of the step count is that of the theorems unless you give another: they
+    ask for one about n times smaller than $1/\lambda_{\max}$. No network has ever been that wide:
+    read them for their exponents. The width of Theorem 5.1 is $\kappa^{-2}$ times a polynomial that
+    the paper does not state; `population_loss_chain` finds the width from the proof.
 
     Source: AR-20, arXiv:1901.08584 Theorems 3.1, 4.1 and 5.1.
 
     Example:
         >>> widths = theory_widths(
         ...     100, smallest_eigenvalue=0.1, init_scale=1.0, delta=0.1, eps=0.1)
-        >>> print(f"{widths.convergence:.0e}")
-        1e+19
+        >>> print(f"{widths.convergence:.0e} {widths.learning_rate:.0e}")
+        1e+19 1e-05
     """
     check_count(n, "n", most=None)
     check_positive(smallest_eigenvalue, "smallest_eigenvalue")
     check_positive(init_scale, "init_scale")
     check_delta(delta)
     check_positive(eps, "eps")
+    if learning_rate is not None:
+        check_positive(learning_rate, "learning_rate")
+    largest_rate = smallest_eigenvalue / float(n) ** 2
+    rate = largest_rate if learning_rate is None else float(learning_rate)
     base = float(n) ** 6 / (smallest_eigenvalue**4 * init_scale**2 * delta**3)
     return TheoryWidths(
         convergence=base,
         prediction=base * n / (delta * eps**2),
         prediction_init_scale=eps * delta / math.sqrt(n),
         generalization_init_scale=smallest_eigenvalue * delta / n,
+        learning_rate=largest_rate,
+        generalization_steps=math.log(n / delta) / (rate * smallest_eigenvalue),
     )
 
 
