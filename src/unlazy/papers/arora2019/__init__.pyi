@@ -26,3 +26,4 @@ from unlazy.papers.arora2019.target_functions import Power as Power
 from unlazy.papers.arora2019.target_functions import Powers as Powers
 from unlazy.papers.arora2019.target_functions import QuadraticForm as QuadraticForm
 from unlazy.papers.arora2019.target_functions import TargetFunction as TargetFunction
+from unlazy.papers.arora2019.worst_case_labels import worst_labels as worst_labels

@@ -73,8 +73,8 @@ def panels_of(config: Config, results: Results) -> Iterator[dict[str, Any]]:
     found = {cell.config: result for cell, result in results.items()}
     for problem in config.problems():
         panel: dict[str, Any] = {"problem": problem, "spectrum": found[Spectrum(problem)]}
-        for kind in LABELS:
-            panel[kind] = found[Training(problem, kind, config.network)]
+        for kind, labels in zip(LABELS, config.labels, strict=True):
+            panel[kind] = found[Training(problem, labels, config.network)]
         yield panel
 
 

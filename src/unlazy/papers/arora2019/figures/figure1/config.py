@@ -8,6 +8,7 @@ from unlazy.papers.arora2019.figures.problems import DataSets, Network, Problem
 
 NAME, VERSION = "arora2019/figure1", 1
 LABELS = ("true", "random", "worst")
+UNIT_WORST = "worst (norm one)"  # as the paper has them, beside labels of norm sqrt(n)
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class Config:
     n: int
     network: Network
     off_prediction: tuple[str, ...] = ()  # data sets recorded as leaving the lazy regime
+    worst_of_norm_one: bool = False  # or else all labels have norm sqrt(n)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label sets that are trained, in the order of `LABELS`."""
+        return (*LABELS[:2], UNIT_WORST if self.worst_of_norm_one else LABELS[2])
 
     def problems(self) -> list[Problem]:
         return self.datasets.problems(self.n)
@@ -43,7 +50,7 @@ def cells(config: Config) -> list[Cell]:
     named = {}
     for problem in config.problems():
         named[Spectrum(problem)] = f"{problem.dataset}: spectrum"
-        for labels in LABELS:
+        for labels in config.labels:
             training = Training(problem, labels, config.network)
             named[training] = f"{problem.dataset}: training, {labels} labels"
     return [Cell(NAME, VERSION, one, label=label) for one, label in named.items()]

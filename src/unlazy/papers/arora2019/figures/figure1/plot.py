@@ -25,11 +25,11 @@ def plot(config: Config, results: Results) -> Figure:
 
 
 def _plot_curves(ax: Axes, panel: dict[str, Any], config: Config) -> None:
-    for kind, color, dark in zip(LABELS, COLORS, _DARK, strict=False):
+    for kind, labels, color, dark in zip(LABELS, config.labels, COLORS, _DARK, strict=False):
         table = panel[kind].table
         start = table["residual"][0] ** 2
         step = np.maximum(table["step"], 0.5)  # the start, on a logarithmic axis
-        ax.plot(step, table["residual"] ** 2 / start, color=color, ls="-", label=f"{kind} labels")
+        ax.plot(step, table["residual"] ** 2 / start, color=color, ls="-", label=f"{labels} labels")
         ax.plot(step, table["predicted"] ** 2 / start, color=dark, ls=":", lw=1.5)
     ax.plot([], [], color="black", ls=":", lw=1.5, label="predicted")
     ax.set(

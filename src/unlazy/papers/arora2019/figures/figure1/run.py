@@ -8,13 +8,18 @@ import jax.random as jr
 import numpy as np
 
 from unlazy import data
-from unlazy.core.float64 import float64
 from unlazy.dynamics import KernelDynamics
 from unlazy.experiments import CellResult, Progress, shared_by_cells
 from unlazy.kernels import relu_gram
 from unlazy.linalg import Eigen, eigh
-from unlazy.papers.arora2019.figures.figure1.config import LABELS, Spectrum, Training
+from unlazy.papers.arora2019.figures.figure1.config import (
+    LABELS,
+    UNIT_WORST,
+    Spectrum,
+    Training,
+)
 from unlazy.papers.arora2019.figures.problems import Problem
+from unlazy.papers.arora2019.worst_case_labels import worst_labels_from
 from unlazy.papers.shared.settings import reproducible
 
 
@@ -37,8 +42,7 @@ def _labels(kind: str, problem: Problem, *, seed: int) -> np.ndarray:
         return np.asarray(task.y_train)
     if kind == "random":
         return np.asarray(data.random_labels(problem.n, key=jr.fold_in(jr.key(seed), 2)))
-    with float64():
-        return math.sqrt(problem.n) * np.asarray(eigen.vectors[:, -1])
+    return worst_labels_from(eigen, 1.0 if kind == UNIT_WORST else math.sqrt(problem.n))
 
 
 def _spectrum(config: Spectrum, *, seed: int) -> CellResult:
