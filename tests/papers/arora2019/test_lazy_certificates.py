@@ -44,8 +44,10 @@ def test_what_is_certified_happens(x, y, m, x64):
     predicted = KernelDynamics.from_gram(relu_gram(x), y).residual(history.steps)
     gap = np.abs(residual - predicted)
     assert np.all(gap <= proof.deviation_bound(history.steps) + 1e-12)
-    moved = np.linalg.norm(np.asarray(history.params.W - params.W), axis=1).max()
-    assert proof.neuron_distance / 20 < moved < proof.neuron_distance  # measured: 2.3 to 6.5 below
+    moved = np.linalg.norm(np.asarray(history.params.W - params.W), axis=1)
+    # Measured: 2.3 to 6.5 below.
+    assert proof.neuron_distance / 20 < moved.max() < proof.neuron_distance
+    assert np.linalg.norm(moved) < proof.movement.value
 
 
 def test_the_orthonormal_case_has_the_measured_rate():
@@ -67,6 +69,7 @@ def test_generic_labels_are_not_certified_and_nothing_follows():
     assert proof.slack < 0
     assert np.all(np.isinf(proof.residual_bound([0, 10])))
     assert proof.deviation_bound(3) == math.inf
+    assert proof.movement.value == math.inf
 
 
 @pytest.mark.parametrize("rows", [[0, 0], [0, 1, 2, 1]])
@@ -81,6 +84,7 @@ def test_a_singular_kernel_is_never_certified(rows):
     assert not proof.holds
     assert proof.smallest_eigenvalue <= 0 <= proof.rate
     assert np.isinf(proof.deviation_bound(1))
+    assert np.isinf(proof.movement.value)
 
 
 def test_the_condition_is_that_of_the_definition():

@@ -7,6 +7,7 @@ from unlazy.papers.arora2019.learnable_functions import (
     ntk_series_coefficients as ntk_series_coefficients,
 )
 from unlazy.papers.arora2019.minimum_norms import minimum_norm as minimum_norm
+from unlazy.papers.arora2019.movement_bounds import movement_bound as movement_bound
 from unlazy.papers.arora2019.nondegenerate import nondegeneracy as nondegeneracy
 from unlazy.papers.arora2019.perturbation import flipped_fraction as flipped_fraction
 from unlazy.papers.arora2019.perturbation import initial_gram_deviation as initial_gram_deviation

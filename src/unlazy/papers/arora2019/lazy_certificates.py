@@ -15,8 +15,9 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.dynamics.decays import Steps
 from unlazy.kernels import relu_gram
-from unlazy.linalg import eigh
+from unlazy.linalg import Eigen, eigh
 from unlazy.nets import TwoLayerParams
+from unlazy.papers.arora2019.movement_bounds import MovementBound, movement_terms
 from unlazy.papers.shared import activation_patterns as patterns
 
 # Rounding of eigenvalues, per row and relative to the largest.
@@ -26,7 +27,7 @@ _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 class LazyCertificate(eqx.Module):
     """The outcome of `lazy_certificate`: whether its condition holds, and what follows if so.
 
-    When `holds` is False, `rate` is where the condition came nearest to holding, and both bounds
+    When `holds` is False, `rate` is where the condition came nearest to holding, and all bounds
     are infinite.
     """
 
@@ -39,6 +40,7 @@ class LazyCertificate(eqx.Module):
     learning_rate: float
     initial_residual: float  # |y - u(0)|
     initial_output: float  # |u(0)|
+    movement: MovementBound  # on |W(k) - W(0)|_F for all k
 
     @entry
     def residual_bound(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
@@ -84,14 +86,15 @@ def lazy_certificate(
 
     Then, for full-batch descent with learning rate $\eta$ on half the sum of squares, the hidden
     layer alone being trained, for every k: $\|u(k) - y\| \le (1-\eta\mu)^k \|u(0) - y\|$, no neuron
-    moves farther than $R$, and the residual stays within `deviation_bound` of the prediction.
+    moves farther than $R$, the residual stays within `deviation_bound` of the prediction, and the
+    hidden layer within `movement.value` of its start, the bound of `movement_bound` for this start.
     Nothing is random and no constant is hidden, but the condition asks for about
     $\sqrt m \kappa \ge 12.8\, n^{3/2} \|y\| / \lambda_0^2$: it holds only for tiny n or small
     labels. The start is that of a ReLU network with output weights $\pm 1$; the inputs have unit
     norm. A `learning_rate` of None means $1/\lambda_{\max}$ of H-infinity; of the `rates` values of
     $\mu$ that are tried the largest that passes is kept, which gives the best of every bound.
 
-    Source: AR-21, derived from arXiv:1901.08584 proof of Theorem 4.1.
+    Source: AR-21, derived from arXiv:1901.08584 proofs of Theorem 4.1 and Lemma 5.3.
 
     Example:
         >>> from unlazy.nets import TwoLayer
@@ -105,7 +108,8 @@ def lazy_certificate(
     check_labels(y, x.shape[0])
     check_count(rates, "rates")
     H = relu_gram(x)
-    values = eigh(H).values
+    eigen = eigh(H)
+    values = eigen.values
     # Less what rounding may have added, here and in the distance of the kernels: a proof.
     lam0 = float(values[-1]) - _ROUNDING * len(values) * float(values[0])
     lr = _checked_rate(learning_rate, float(values[0]))
@@ -116,16 +120,39 @@ def lazy_certificate(
         gram_gap = float(np.max(np.abs(eigh(H0 - H).values)))
         sizes = np.sort(np.abs(np.asarray(P)), axis=1)
     u0 = u0 / math.sqrt(params0.W.shape[0])
-    residual = float(np.linalg.norm(np.asarray(y, np.float64) - u0))
+    labels = np.asarray(y, np.float64)
+    residual = float(np.linalg.norm(labels - u0))
     best = _search(sizes, gram_gap, residual, lam0, rates)
     return LazyCertificate(
         holds=best.slack >= 0,
-        **best._asdict(),
+        rate=best.rate,
+        deviation=best.deviation,
+        slack=best.slack,
+        neuron_distance=best.neuron_distance,
         smallest_eigenvalue=lam0,
         learning_rate=lr,
         initial_residual=residual,
         initial_output=float(np.linalg.norm(u0)),
+        movement=movement_terms(
+            energy=_energy(eigen, labels, lam0),
+            n=len(labels),
+            label_norm=float(np.linalg.norm(labels)),
+            smallest_eigenvalue=lam0,
+            rate=best.rate,
+            initial_gram=gram_gap,
+            deviation=best.deviation,
+            band=best.band,
+            initial_output=float(np.linalg.norm(u0)),
+            residual=residual,
+            neuron_movement=best.neuron_distance,
+        ),
     )
+
+
+def _energy(eigen: Eigen, y: Float64[np.ndarray, " n"], lam0: float) -> float:
+    if lam0 <= 0:  # no certificate will hold, and none of its bounds is read
+        return math.inf
+    return float(np.sum((np.asarray(eigen.vectors).T @ y) ** 2 / eigen.values))
 
 
 class _Tried(NamedTuple):
@@ -133,6 +160,7 @@ class _Tried(NamedTuple):
     deviation: float
     slack: float
     neuron_distance: float
+    band: float  # the sum of s_i
 
 
 def _search(
@@ -142,13 +170,14 @@ def _search(
     n, m = sizes.shape
     if lam0 <= 0:  # duplicate or opposite rows: no rate contracts, and neurons may go anywhere
         deviation = gram_gap + 4 * n
-        return _Tried(0.0, deviation, lam0 - deviation, math.inf)
+        return _Tried(0.0, deviation, lam0 - deviation, math.inf, float(n))
     tried = []
     for mu in lam0 * np.arange(rates, 0, -1) / (rates + 1):
         R = math.sqrt(n) * residual / (math.sqrt(m) * float(mu))
         s = np.array([np.searchsorted(row, R, side="right") for row in sizes]) / m
         deviation = gram_gap + 4 * math.sqrt(n) * float(np.linalg.norm(s))
-        tried.append(_Tried(float(mu), deviation, lam0 - float(mu) - deviation, R))
+        slack = lam0 - float(mu) - deviation
+        tried.append(_Tried(float(mu), deviation, slack, R, float(np.sum(s))))
         if tried[-1].slack >= 0:
             return tried[-1]
     return max(tried, key=lambda one: one.slack)
