@@ -19,6 +19,8 @@ from unlazy.papers.arora2019.population import population_loss as population_los
 from unlazy.papers.arora2019.population import population_loss_trained as population_loss_trained
 from unlazy.papers.arora2019.population import sample_size as sample_size
 from unlazy.papers.arora2019.population import uniform_convergence as uniform_convergence
+from unlazy.papers.arora2019.population_chains import chain_width as chain_width
+from unlazy.papers.arora2019.population_chains import population_loss_chain as population_loss_chain
 from unlazy.papers.arora2019.rademacher import rademacher_ascent as rademacher_ascent
 from unlazy.papers.arora2019.rademacher import rademacher_counted as rademacher_counted
 from unlazy.papers.arora2019.rademacher import rademacher_sharp as rademacher_sharp

@@ -116,7 +116,7 @@ def theory_widths(
     `learning_rate` $\eta$ of the step count is that of the theorems unless you give another: they
     ask for one about n times smaller than $1/\lambda_{\max}$. No network has ever been that wide:
     read them for their exponents. The width of Theorem 5.1 is $\kappa^{-2}$ times a polynomial that
-    the paper does not state; `population_loss_chain` finds the width from the proof.
+    the paper does not state; `chain_width` finds it from the proof.
 
     Source: AR-20, arXiv:1901.08584 Theorems 3.1, 4.1 and 5.1.
 
