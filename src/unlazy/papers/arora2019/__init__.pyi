@@ -1,3 +1,4 @@
+from unlazy.papers.arora2019.complexity_contrasts import complexity_contrast as complexity_contrast
 from unlazy.papers.arora2019.contractions import contraction as contraction
 from unlazy.papers.arora2019.gram_space import gram_descent as gram_descent
 from unlazy.papers.arora2019.lazy_certificates import lazy_certificate as lazy_certificate

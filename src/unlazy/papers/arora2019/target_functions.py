@@ -8,10 +8,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
+from scipy.special import gammaln
 
 from unlazy.core.checks import check_count, check_finite
 from unlazy.core.entries import entry
 from unlazy.papers.shared.activation_patterns import Inputs
+from unlazy.papers.shared.power_series import PowerSeries, taylor_series
 
 _SMALL = math.log(1e-18)  # relative size at which the series of a function is cut
 _LARGEST = math.log(np.finfo(np.float64).max)
@@ -35,6 +37,15 @@ class TargetFunction(Protocol):
 
     def powers(self) -> Powers:
         """Its terms."""
+        ...
+
+
+@runtime_checkable
+class RidgeFunction(TargetFunction, Protocol):
+    r"""A target function of one linear form, $g(x) = \phi(\|\beta\| u^\top x)$ with a unit u."""
+
+    def profile(self) -> PowerSeries:
+        r"""The function $t \mapsto \phi(\|\beta\| t)$ of one variable, by its power series."""
         ...
 
 
@@ -74,6 +85,10 @@ class Power(eqx.Module):
         """The one term."""
         beta = np.asarray(self.beta, np.float64)[None, :]
         return Powers(np.array([float(self.alpha)]), beta, np.array([self.p]))
+
+    def profile(self) -> PowerSeries:
+        """The power as a function of one variable."""
+        return _along(self.beta, taylor_series([0.0] * self.p + [float(self.alpha)]))
 
 
 class QuadraticForm(eqx.Module):
@@ -146,6 +161,10 @@ class Cosine(eqx.Module):
 
         return _even_series(self.beta, log_term, first=-1)
 
+    def profile(self) -> PowerSeries:
+        """The cosine, less one, as a function of one variable."""
+        return _along(self.beta, PowerSeries("cos(z) - 1", logs=_log_cosine))
+
 
 class Arctan(eqx.Module):
     r"""The smooth function $z \arctan(z/2)$ of a linear form $z = \beta^\top x$, $\|\beta\| < 2$.
@@ -185,6 +204,10 @@ class Arctan(eqx.Module):
 
         return _even_series(self.beta, log_term, first=1)
 
+    def profile(self) -> PowerSeries:
+        """The function of one variable, whose power series has the radius of convergence 2."""
+        return _along(self.beta, PowerSeries("z arctan(z/2)", logs=_log_arctan, own_radius=2.0))
+
 
 class Constant(eqx.Module):
     r"""A constant function on the unit sphere in `d` dimensions.
@@ -221,6 +244,20 @@ class Constant(eqx.Module):
 def row_norms(beta: Float64[np.ndarray, "q d"]) -> Float64[np.ndarray, " q"]:
     """Norms of the rows; their squares may be outside of float64."""
     return np.hypot.reduce(np.abs(beta), axis=1)
+
+
+def _along(beta, series: PowerSeries) -> PowerSeries:
+    norm = float(row_norms(np.asarray(beta, np.float64)[None, :])[0])
+    return series.scaled(norm) if norm > 0 else taylor_series([0.0])
+
+
+def _log_cosine(i: np.ndarray) -> np.ndarray:
+    return np.where((i % 2 == 0) & (i > 0), -gammaln(i + 1.0), -math.inf)
+
+
+def _log_arctan(i: np.ndarray) -> np.ndarray:
+    present = (i % 2 == 0) & (i > 0)
+    return np.where(present, (1 - i) * math.log(2) - np.log(np.maximum(i - 1, 1)), -math.inf)
 
 
 def _check_vector(beta) -> None:
