@@ -2,6 +2,7 @@
 """What both figures share: two-class image problems, and networks trained on them."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,9 @@ import optax
 from unlazy import data
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.arora2019.gram_space import gram_descent
-from unlazy.train import History, SquaredError, fit
+from unlazy.train import History, LossBelow, SquaredError, fit
 from unlazy.train.loop import Progress
+from unlazy.train.stopping import StopRule
 
 _CENTERED = ("cifar10",)  # raw pixels would put the paper's step of 1e-3 above 2/lambda_max
 SHOWN = {"mnist": "MNIST 0/1", "cifar10": "CIFAR-10 planes/cars", "digits": "digits 0/1"}
@@ -52,6 +54,14 @@ class Network:
         net = TwoLayer(inputs, self.width, init=self.init, init_scale=self.init_scale)
         return net, net.init(key=jr.fold_in(jr.key(seed), 3))
 
+    def rate(self, largest_eigenvalue: Callable[[], float]) -> float:
+        """The learning rate; the eigenvalue is computed only where it is needed."""
+        return 1 / largest_eigenvalue() if self.learning_rate is None else self.learning_rate
+
+    def stop(self, n: int) -> StopRule | None:
+        """What ends the training of `n` samples before `steps`."""
+        del n
+
     def train(
         self,
         net: TwoLayer,
@@ -62,13 +72,32 @@ class Network:
         progress: Progress,
     ) -> History:
         """Full-batch descent on the hidden layer, by the cheaper of the two routes."""
-        shared: dict[str, Any] = {"steps": self.steps, "progress": progress}
         n, d = x.shape
+        shared: dict[str, Any] = {"steps": self.steps, "stop": self.stop(n), "progress": progress}
         if n < 2 * d:
             return gram_descent(net, start, x, y, learning_rate=learning_rate, **shared)
         optimizer = _sgd(learning_rate)
         loss = SquaredError(net)
         return fit(loss, start, (x, y), optimizer=optimizer, trained="hidden", **shared)
+
+
+@dataclass(frozen=True)
+class ConvergedNetwork(Network):
+    """A network that is trained until it fits its labels; `steps` is a bound.
+
+    It is a class of its own, because a new field of `Network` would be a new digest of every cell.
+    """
+
+    training_mse: float  # mean square of the residuals at which training ends
+    share_of_limit: float  # a `learning_rate` of None is this share of 2/lambda_max
+
+    def rate(self, largest_eigenvalue: Callable[[], float]) -> float:
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return 2 * self.share_of_limit / largest_eigenvalue()
+
+    def stop(self, n: int) -> StopRule:
+        return LossBelow(self.training_mse * n / 2)
 
 
 @dataclass(frozen=True)

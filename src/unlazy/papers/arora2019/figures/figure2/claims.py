@@ -8,7 +8,7 @@ import numpy as np
 
 from unlazy.experiments import Claim, Results
 from unlazy.papers.arora2019.figures.figure2.config import Config
-from unlazy.papers.arora2019.figures.problems import Problem
+from unlazy.papers.arora2019.figures.problems import ConvergedNetwork, Network, Problem
 from unlazy.papers.shared.grids.tuning import merge
 
 
@@ -72,6 +72,22 @@ def claims(config: Config, results: Results) -> list[Claim]:
             ">=",
             0.0,
         ),
+        *_converged(config.network, panels),
+    ]
+
+
+def _converged(network: Network, panels: list[Panel]) -> list[Claim]:
+    """Whether the networks fit their labels, where they are asked to."""
+    if not isinstance(network, ConvergedNetwork):
+        return []
+    return [
+        Claim(
+            "AR-81/converged",
+            "The networks are trained until convergence: largest training mean square",
+            max(float(np.max(panel.network["train_mse"])) for panel in panels),
+            "<=",
+            network.training_mse,
+        )
     ]
 
 

@@ -14,7 +14,7 @@ from unlazy.labels import complexity as label_complexity
 from unlazy.linalg import cholesky, eigh
 from unlazy.losses import absolute_loss, zero_one_loss
 from unlazy.papers.arora2019.figures.figure2.config import InfiniteWidth, Trained
-from unlazy.papers.arora2019.figures.problems import Problem
+from unlazy.papers.arora2019.figures.problems import ConvergedNetwork, Problem
 from unlazy.papers.shared.settings import reproducible
 
 
@@ -70,9 +70,7 @@ def _trained(config: Trained, *, seed: int, progress: Progress) -> CellResult:
     task, spec = _load(config.problem, config.n_test, seed), config.network
     y, y_test = corrupted(task, config.fraction, seed=seed)
     net, start = spec.build(task.x_train.shape[1], seed=seed)
-    learning_rate = spec.learning_rate
-    if learning_rate is None:
-        learning_rate = 1 / _largest_eigenvalue(config.problem, config.n_test, seed)
+    learning_rate = spec.rate(lambda: _largest_eigenvalue(config.problem, config.n_test, seed))
     history = spec.train(net, start, task.x_train, y, learning_rate, progress)
     outputs = net(history.params, task.x_test)
     table = {
@@ -81,4 +79,7 @@ def _trained(config: Trained, *, seed: int, progress: Progress) -> CellResult:
         "error": np.array([jnp.mean(zero_one_loss(outputs, y_test))], np.float64),
         "train_mse": np.array([2 * history.loss[-1] / config.problem.n], np.float64),
     }
-    return CellResult(table, {"diverged": np.asarray(history.outcome == "diverged")})
+    arrays = {"diverged": np.asarray(history.outcome == "diverged")}
+    if isinstance(spec, ConvergedNetwork):  # the others take all of their steps
+        arrays |= {"steps": np.asarray(history.final_step), "rate": np.asarray(learning_rate)}
+    return CellResult(table, arrays)
