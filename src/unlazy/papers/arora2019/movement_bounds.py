@@ -153,8 +153,14 @@ def movement_terms(
     """
     lam0 = smallest_eigenvalue
     if rate <= 0:  # a singular kernel: nothing contracts
-        unknown = [math.inf] * 4
-        return MovementBound(math.sqrt(energy), *unknown, neuron_movement, deviation, lam0 - rate)
+        terms = ("initial_output", "initial_gram", "feature_drift", "residual_drift")
+        return MovementBound(
+            leading=math.sqrt(energy),
+            **dict.fromkeys(terms, math.inf),
+            neuron_movement=neuron_movement,
+            deviation=deviation,
+            largest_deviation=lam0 - rate,
+        )
     ratio = initial_gram / lam0
     return MovementBound(
         leading=math.sqrt(energy),
