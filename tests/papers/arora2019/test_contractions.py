@@ -7,7 +7,7 @@ from unlazy import data
 from unlazy.dynamics import KernelDynamics
 from unlazy.kernels import relu_gram
 from unlazy.nets import TwoLayer
-from unlazy.papers.arora2019 import contraction, gram_descent, worst_labels
+from unlazy.papers.arora2019 import contraction, gram_descent, initial_loss, worst_labels
 
 N, D, STEPS = 12, 8, 60
 
@@ -62,6 +62,24 @@ def test_a_wide_network_keeps_the_promise_and_a_narrow_one_breaks_it(problem):
     assert wide.worst == pytest.approx(
         contraction(flow.loss(np.arange(STEPS + 1)), **of(flow)).worst, abs=0.02
     )
+
+
+@pytest.mark.parametrize(("kappa", "size"), [(1.0, 1.0), (0.3, 0.2)])
+def test_the_initial_loss_has_the_mean_of_the_bound_and_seldom_exceeds_it(kappa, size):
+    # The bound times delta is the mean of Phi(0): of 2000 starts within 5 standard errors, which
+    # fails with probability below 1e-6. Markov: at most a share delta of starts lies above it.
+    rng, m = np.random.default_rng(int(100 * kappa)), 30
+    x = rng.standard_normal((N, D))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = size * rng.choice([-1.0, 1.0], N)
+    W, a = kappa * rng.standard_normal((2000, m, D)), rng.choice([-1.0, 1.0], (2000, m))
+    u = np.einsum("sri,sr->si", np.maximum(W @ x.T, 0), a) / np.sqrt(m)
+    losses = np.sum((u - y) ** 2, axis=1) / 2
+    bound = initial_loss(N, init_scale=kappa, delta=0.4, label_norm=float(np.linalg.norm(y)))
+    error = np.std(losses, ddof=1) / np.sqrt(2000)
+    assert losses.mean() == pytest.approx(0.4 * bound, abs=5 * error)
+    assert np.mean(losses > bound) <= 0.4
+    assert initial_loss(N, init_scale=kappa, delta=0.4) >= bound  # labels in [-1, 1]
 
 
 def test_the_worst_step_is_found_and_rounding_is_left_out():

@@ -1,5 +1,6 @@
 from unlazy.papers.arora2019.complexity_contrasts import complexity_contrast as complexity_contrast
 from unlazy.papers.arora2019.contractions import contraction as contraction
+from unlazy.papers.arora2019.contractions import initial_loss as initial_loss
 from unlazy.papers.arora2019.gram_space import gram_descent as gram_descent
 from unlazy.papers.arora2019.lazy_certificates import lazy_certificate as lazy_certificate
 from unlazy.papers.arora2019.learnable_functions import learnable as learnable

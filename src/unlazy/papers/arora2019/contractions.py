@@ -1,12 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Theorem 3.1 as a check: does the loss of a run contract at every step as fast as promised?"""
+"""Theorem 3.1: how large the loss may be at the start, and whether it contracts at every step."""
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from unlazy.core.checks import check_finite, check_positive, check_real
+from unlazy.core.checks import check_count, check_finite, check_positive, check_real
 from unlazy.core.entries import entry
+from unlazy.papers.shared.conditions import check_delta
+
+
+@entry
+def initial_loss(
+    n: int, *, init_scale: int | float, delta: float, label_norm: int | float | None = None
+) -> float:
+    r"""Theorem 3.1: what the loss does not exceed at the start, with probability 1 - delta.
+
+    $$\Phi(0) \le \frac1{2\delta} \Big(\|y\|^2 + \frac{n\kappa^2}2\Big)$$
+
+    by Markov's inequality: what is divided by $\delta$ is the mean over Gaussian starts of scale
+    $\kappa$, the `init_scale`, exactly, for n samples of unit norm. The paper has $O(n/\delta)$,
+    which this is for labels in [-1, 1] and $\kappa \le 1$.
+
+    Source: AR-2, arXiv:1901.08584 Theorem 3.1; the constant is derived.
+
+    Args:
+        n: number of samples.
+        init_scale: $\kappa$.
+        delta: failure probability.
+        label_norm: $\|y\|$; None takes $\sqrt n$, the largest of labels in [-1, 1].
+
+    Example:
+        >>> initial_loss(100, init_scale=1.0, delta=0.1)
+        750.0
+    """
+    check_count(n, "n", most=None)
+    check_positive(init_scale, "init_scale")
+    check_delta(delta)
+    if label_norm is not None:
+        check_positive(label_norm, "label_norm")
+    squared = float(n) if label_norm is None else float(label_norm) ** 2
+    return (squared + n * float(init_scale) ** 2 / 2) / (2 * delta)
 
 
 class Contraction(eqx.Module):
