@@ -133,19 +133,30 @@ def lazy_certificate(
         learning_rate=lr,
         initial_residual=residual,
         initial_output=float(np.linalg.norm(u0)),
-        movement=movement_terms(
-            energy=_energy(eigen, labels, lam0),
-            n=len(labels),
-            label_norm=float(np.linalg.norm(labels)),
-            smallest_eigenvalue=lam0,
-            rate=best.rate,
-            initial_gram=gram_gap,
-            deviation=best.deviation,
-            band=best.band,
-            initial_output=float(np.linalg.norm(u0)),
-            residual=residual,
-            neuron_movement=best.neuron_distance,
-        ),
+        movement=_movement(best, eigen, labels, u0, gram_gap, lam0),
+    )
+
+
+def _movement(
+    best: "_Tried",
+    eigen: Eigen,
+    y: Float64[np.ndarray, " n"],
+    u0: Float64[np.ndarray, " n"],
+    gram_gap: float,
+    lam0: float,
+) -> MovementBound:
+    return movement_terms(
+        energy=_energy(eigen, y, lam0),
+        n=len(y),
+        label_norm=float(np.linalg.norm(y)),
+        smallest_eigenvalue=lam0,
+        rate=best.rate,
+        initial_gram=gram_gap,
+        deviation=best.deviation,
+        band=best.band,
+        initial_output=float(np.linalg.norm(u0)),
+        residual=float(np.linalg.norm(y - u0)),
+        neuron_movement=best.neuron_distance,
     )
 
 

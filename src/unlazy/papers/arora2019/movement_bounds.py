@@ -62,7 +62,8 @@ def movement_bound(
     + \frac{\sqrt n\, \Delta\, r}{\mu \lambda_0}$$
 
     for all k, with probability 1 - delta over a Gaussian start of scale $\kappa$, the `init_scale`,
-    when $\Delta \le \lambda_0 - \mu$. Here $\mu = \lambda_0/4$, $M = y^\top H^{-1} y$ is the
+    for learning rates up to $1/\lambda_{\max}$, when $\Delta \le \lambda_0 - \mu$. Here
+    $\mu = \lambda_0/4$, $M = y^\top H^{-1} y$ is the
     `energy` and $r = \|y\| + \|u(0)\|$. The rest are bounds, each of failure probability
     $\delta/3$: $\|u(0)\| \le \sqrt{3n/(2\delta)}\,\kappa$ (Markov), and, both by
     `perturbation_bounds` with the residual r, $h$ on $\|H(0) - H\|$ and $z$ on

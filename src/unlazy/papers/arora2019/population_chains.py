@@ -11,7 +11,10 @@ from unlazy.papers.arora2019.movement_bounds import movement_bound
 from unlazy.papers.shared.conditions import check_delta
 from unlazy.papers.shared.rademacher import rademacher_probable
 
-_MOST_DOUBLINGS = 900  # a width beyond 2^900 is no longer a float64
+_MOST_DOUBLINGS = 900  # well within float64, which ends at 2^1024
+
+# The parts that follow from the bound on the movement.
+_OF_THE_MOVEMENT = "movement", "rounding", "features", "switching", "confidence", "radius", "radii"
 
 
 class PopulationChain(eqx.Module):
@@ -109,18 +112,16 @@ def population_loss_chain(
             f"`energy` must be at most n / smallest_eigenvalue={largest**2:.6g}, "
             f"got energy={energy}. Labels in [-1, 1] cost no more."
         )
-    parts = {"training_loss": 1 / math.sqrt(n), "leading": math.sqrt(2 * energy / n)}
+    known = {"training_loss": 1 / math.sqrt(n), "leading": math.sqrt(2 * energy / n)}
     if not moved.holds:
-        unknown = dict.fromkeys(("movement", "rounding", "features", "switching"), math.inf)
-        ends = dict.fromkeys(("confidence", "radius", "radii"), math.inf)
-        return PopulationChain(**parts, **unknown, **ends)
+        return PopulationChain(**known, **dict.fromkeys(_OF_THE_MOVEMENT, math.inf))
     radius, radii = (max(1, math.ceil(end + moved.errors)) for end in (moved.leading, largest))
     sizes = {"neuron_distance": moved.neuron_movement, "init_scale": init_scale}
     complexity = rademacher_probable(n, m, distance=radius, delta=delta / 6, **sizes)
     per_distance = math.sqrt(2 / n)  # twice 1/sqrt(2n)
     features = radius * per_distance * (2 * math.log(12 / delta) / m) ** 0.25
     return PopulationChain(
-        **parts,
+        **known,
         movement=moved.errors * per_distance,
         rounding=(radius - moved.value) * per_distance,
         features=features,
