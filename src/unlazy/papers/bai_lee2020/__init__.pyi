@@ -2,13 +2,14 @@ from unlazy.escape.penalty import regularizer_curvature as regularizer_curvature
 from unlazy.escape.penalty import regularizer_gradient as regularizer_gradient
 from unlazy.escape.penalty import regularizer_hessian_form as regularizer_hessian_form
 from unlazy.escape.penalty import regularizer_hvp as regularizer_hvp
+from unlazy.papers.bai_lee2020.assumption_a import Smoothness as Smoothness
+from unlazy.papers.bai_lee2020.assumption_a import smoothness as smoothness
 from unlazy.papers.bai_lee2020.clean_risk import QuadraticRisk as QuadraticRisk
 from unlazy.papers.bai_lee2020.clean_risk import quadratic_risk as quadratic_risk
 from unlazy.papers.bai_lee2020.coupling import coupling_bound as coupling_bound
 from unlazy.papers.bai_lee2020.coupling import coupling_orders as coupling_orders
 from unlazy.papers.bai_lee2020.coupling import init_norm_bound as init_norm_bound
 from unlazy.papers.bai_lee2020.coupling import linear_variance as linear_variance
-from unlazy.papers.bai_lee2020.coupling import smoothness as smoothness
 from unlazy.papers.bai_lee2020.coupling import term_bounds as term_bounds
 from unlazy.papers.bai_lee2020.expressivity import quadratic_sample_size as quadratic_sample_size
 from unlazy.papers.bai_lee2020.expressivity import ridge_norm_bound as ridge_norm_bound
@@ -20,6 +21,9 @@ from unlazy.papers.bai_lee2020.extraction import ExtractionNet as ExtractionNet
 from unlazy.papers.bai_lee2020.extraction import block_extraction as block_extraction
 from unlazy.papers.bai_lee2020.extraction import power_extraction as power_extraction
 from unlazy.papers.bai_lee2020.extraction import sampled_extraction as sampled_extraction
+from unlazy.papers.bai_lee2020.generalization import (
+    conditioned_second_moment_norm as conditioned_second_moment_norm,
+)
 from unlazy.papers.bai_lee2020.generalization import quadratic_gap as quadratic_gap
 from unlazy.papers.bai_lee2020.generalization import second_moment_norm as second_moment_norm
 from unlazy.papers.bai_lee2020.landscape import curvature_bound as curvature_bound
@@ -29,6 +33,7 @@ from unlazy.papers.bai_lee2020.landscape import localization_radius as localizat
 from unlazy.papers.bai_lee2020.landscape import optimality_bound as optimality_bound
 from unlazy.papers.bai_lee2020.landscape import slack as slack
 from unlazy.papers.bai_lee2020.landscape import slack_bound as slack_bound
+from unlazy.papers.bai_lee2020.measured_gap import randomized_gap as randomized_gap
 from unlazy.papers.bai_lee2020.perturbed_descent import (
     theoretical_perturbation as theoretical_perturbation,
 )

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
 
-from unlazy.activations import Activation
 from unlazy.core.checks import check_count, check_finite, check_inputs, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
@@ -22,47 +21,11 @@ from unlazy.escape.predictors import as_movement
 from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients
+from unlazy.papers.bai_lee2020.assumption_a import Constants, supplied_smoothness
 from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.conditions import check_delta
 
 _HIGHEST = jax.lax.Precision.HIGHEST
-
-
-class Smoothness(NamedTuple):
-    """Constants of an activation, see `smoothness`."""
-
-    C1: float
-    C2: float
-    C3: float
-
-
-@entry
-def smoothness(activation: Activation) -> Smoothness:
-    r"""The constants of an activation that vanishes to third order at 0.
-
-    $$|\sigma'(t)| \le C_1 t^2, \qquad |\sigma''(t)| \le C_2 |t|, \qquad
-    |\sigma''(t) - \sigma''(t')| \le C_3 |t - t'|$$
-
-    Among the activations of this library relu3 and the multiples of $t^3$ have them.
-
-    Source: BL-4, arXiv:1910.01619 Assumption A.
-
-    Example:
-        >>> import unlazy as ul
-        >>> smoothness(ul.activation("relu3"))
-        Smoothness(C1=0.5, C2=1.0, C3=1.0)
-    """
-    if activation.name == "relu3" and activation.shift == 0:
-        return Smoothness(0.5, 1.0, 1.0)
-    powers = dict(enumerate(activation.coefficients))
-    cubic = abs(powers.pop(3, 0.0))
-    powers.pop(0, None)  # a constant changes no derivative
-    if activation.name == "polynomial" and not any(powers.values()) and not activation.shift:
-        return Smoothness(3 * cubic, 6 * cubic, 6 * cubic)
-    raise ValueError(
-        "`activation` must vanish to third order at 0 with a Lipschitz second derivative, "
-        f"got activation={activation}. Use 'relu3'."
-    )
 
 
 class TermBounds(NamedTuple):
@@ -74,14 +37,23 @@ class TermBounds(NamedTuple):
 
 
 @entry
-def term_bounds(net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs) -> TermBounds:
+def term_bounds(
+    net: TwoLayer,
+    params: TwoLayerParams,
+    delta: Any,
+    x: Inputs,
+    *,
+    constants: Constants | None = None,
+) -> TermBounds:
     r"""Bounds on the quadratic term, the variance of the linear term and the remainder.
 
     $$|f^Q_W(x)| \le \frac{C_2}{2} \|x\|^2\, \mathrm{mx}(x)\, \|W\|_{2,4}^2, \qquad
     E_s \big(f^L_{sW}(x)\big)^2 \le C_1^2\, \mathrm{mx}(x)^4\, \|x\|^2 \|W\|_{2,4}^2\, m^{-1/2}$$
     $$|f_{W_0+sW} - f_{W_0} - f^L_{sW} - f^Q_W| \le \frac{C_3}{6} \|x\|^3 \|W\|_{2,4}^3\, m^{-1/4}$$
 
-    with the constants of `smoothness`. `linear_variance` is the second one's exact value.
+    with the constants of `smoothness`, or yours: `constants` $(C_1, C_2, C_3)$ serve any activation
+    for which they hold on the line between the pre-activations before and after the movement, and
+    are refused where these contradict them. `linear_variance` is the second one's exact value.
 
     Source: BL-9, BL-25, BL-26 (a) and (b), arXiv:1910.01619 Lemmas 10 and 11; the proof of
     Lemma 10 drops the 1/2.
@@ -93,9 +65,9 @@ def term_bounds(net: TwoLayer, params: TwoLayerParams, delta: Any, x: Inputs) ->
         >>> print(bounds.quadratic * 2, bounds.linear_variance * 16, bounds.remainder * 12)
         [1.] [1.] [1.]
     """
-    C1, C2, C3 = smoothness(net.activation)
     with float64():
         at = _layer(net, params, delta, x)
+        C1, C2, C3 = supplied_smoothness(net.activation, constants, at.Z0, at.Z)
         m, a, w, B = net.width, jnp.max(jnp.abs(at.params.a)), at.norm, at.radius
         largest = jnp.max(jnp.abs(at.Z0), axis=1)
         quadratic = C2 / 2 * a * B**2 * largest * w**2
@@ -133,6 +105,8 @@ def coupling_bound(
     delta: Any,
     x: Inputs,
     loss: str | PointwiseLoss = "logistic",
+    *,
+    constants: Constants | None = None,
 ) -> float:
     r"""A bound on the distance of the randomised risk from the risk of the quadratic model.
 
@@ -141,7 +115,8 @@ def coupling_bound(
 
     with $\Delta_i$ the remainder of `term_bounds`, $\lambda_1$ the Lipschitz constant of the loss
     and $\lambda_2$ its curvature, both at most 1 in the paper. The linear term enters only by its
-    variance: its mean is zero, and $\ell'(f^Q)$ does not depend on the signs.
+    variance: its mean is zero, and $\ell'(f^Q)$ does not depend on the signs. The `constants` are
+    those of `term_bounds`.
 
     Source: BL-26 (c), a repair of arXiv:1910.01619 Lemma 12.
 
@@ -160,7 +135,7 @@ def coupling_bound(
             f"`loss` must be Lipschitz, got loss={loss.name!r}. "
             "Use 'logistic' for labels +-1, 'pseudo-huber' for real ones."
         )
-    remainder = term_bounds(net, params, delta, x).remainder
+    remainder = term_bounds(net, params, delta, x, constants=constants).remainder
     with float64():
         at = _layer(net, params, delta, x)
         values, a = net.activation(at.Z0), at.params.a

@@ -2,6 +2,7 @@
 """Theorem 6: the gap between population and sample risk of the sign-randomised network."""
 
 import math
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -9,10 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64
 
-from unlazy.core.checks import check_count, check_inputs, check_positive
+from unlazy.activations import Activation
+from unlazy.activations import activation as as_activation
+from unlazy.core.checks import check_count, check_inputs, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
+from unlazy.papers.bai_lee2020.assumption_a import Constants, supplied_smoothness
 from unlazy.papers.shared.activation_patterns import Inputs, check_network, preactivations
 
 
@@ -69,6 +73,36 @@ def isotropic_second_moment_norm(n: int, d: int) -> float:
     return min((1 + math.sqrt(d / n)) / math.sqrt(d), 1.0)
 
 
+@entry
+def conditioned_second_moment_norm(
+    d: int, condition: int | float, *, form: Literal["sharp", "paper"] = "sharp"
+) -> float:
+    r"""The largest `second_moment_norm` of inputs whose second moment has a condition number.
+
+    $$M_{x,\mathrm{op}} \le \sqrt{\frac{\kappa}{\kappa + d - 1}} \le \sqrt{\frac{\kappa}{d}}
+    \le \frac{\kappa}{\sqrt d}$$
+
+    for inputs of dimension d and equal norms, with $\kappa$ the largest over the smallest
+    eigenvalue of their second moment, the `condition`. The first is the default and is attained,
+    by one large eigenvalue beside d - 1 equal ones; form="paper" gives the last. Give the result
+    to `quadratic_gap` as its `second_moment` for the bound in terms of $\kappa$.
+
+    Source: BL-17, arXiv:1910.01619 after Theorem 6; the eigenvalues sum to $B_x^2$, hence the
+    first.
+
+    Example:
+        >>> print(conditioned_second_moment_norm(4, 1.0), conditioned_second_moment_norm(13, 4.0))
+        0.5 0.5
+    """
+    check_count(d, "d", most=None)
+    check_positive(condition, "condition")
+    if condition < 1:
+        raise ValueError(f"`condition` must be at least 1, got condition={condition}.")
+    check_name(form, ("sharp", "paper"), "form")
+    kappa = float(condition)
+    return kappa / math.sqrt(d) if form == "paper" else math.sqrt(kappa / (kappa + d - 1))
+
+
 class QuadraticGap(eqx.Module):
     """The terms of Theorem 6, each with the theorem's own constants."""
 
@@ -82,7 +116,15 @@ class QuadraticGap(eqx.Module):
 
 
 @entry
-def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> QuadraticGap:
+def quadratic_gap(
+    params0: TwoLayerParams,
+    x: Inputs,
+    *,
+    norm: int | float,
+    activation: str | Activation = "relu3",
+    constants: Constants | None = None,
+    second_moment: int | float | None = None,
+) -> QuadraticGap:
     r"""A bound on the generalisation gap of the sign-randomised network, in expectation.
 
     $$L_P - L \le 16 B_x^2 B_w^2 M_{x,\mathrm{op}} \Big(\frac{\log(2dm)}{n}\,
@@ -90,17 +132,26 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
     + 2\, (\text{coupling})$$
 
     over all movements of 2,4 `norm` at most $B_w$ from a symmetric start with output weights
-    $\pm 1$, for $\sigma(z) = \max(z, 0)^3/6$, inputs of norm at most $B_x$, and a loss that is
-    1-Lipschitz and at most 1 at output zero. Where the paper takes expectations over samples, the
-    value on this sample stands for them. The coupling is the mean over the sample of
+    $\pm 1$, for inputs of norm at most $B_x$, and a loss that is 1-Lipschitz and at most 1 at
+    output zero. Where the paper takes expectations over samples, the value on this sample stands
+    for them. The coupling is the mean over the sample of
 
-    $$\delta + \delta^2 + \tfrac14 \mu^4 \|x\|^2 B_w^2 m^{-1/2}, \qquad
-    \delta = \tfrac16 \|x\|^3 B_w^3 m^{-1/4}, \qquad \mu = \max_r |w_{0,r}^\top x|$$
+    $$\delta + \delta^2 + C_1^2 \mu^4 \|x\|^2 B_w^2 m^{-1/2}, \qquad
+    \delta = \tfrac{C_3}6 \|x\|^3 B_w^3 m^{-1/4}, \qquad \mu = \max_r |w_{0,r}^\top x|$$
 
     which bounds it for every movement at once; `coupling_bound` does for a given one.
-    `rademacher_quadratic` is far sharper than the main term.
+    `rademacher_quadratic` is far sharper than the main term, and `randomized_gap` measures the gap.
 
     Source: BL-21 and BL-26, arXiv:1910.01619 Theorem 6 and Lemma 12.
+
+    Args:
+        params0: the start.
+        x: the sample.
+        norm: $B_w$.
+        activation: one that `smoothness` knows, or any other with its `constants`.
+        constants: $C_1, C_2, C_3$ of Assumption A, see `term_bounds`.
+        second_moment: $M_{x,\mathrm{op}}$; that of the sample, `second_moment_norm`, unless given.
+            `conditioned_second_moment_norm` gives it by a condition number.
 
     Example:
         >>> params = TwoLayerParams(W=jnp.ones((2, 2)), a=jnp.array([1.0, -1.0]))
@@ -110,6 +161,28 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
     """
     check_positive(norm, "norm")
     check_network(params0.W, x)
+    _check_symmetric_start(params0)
+    moment = second_moment_norm(x) if second_moment is None else second_moment
+    check_positive(moment, "second_moment")
+    (n, d), m, w, sigma = np.shape(x), len(params0.W), float(norm), as_activation(activation)
+    length = np.linalg.norm(np.asarray(x, np.float64), axis=1)
+    Z0 = preactivations(params0.W, x)
+    # A neuron moves by at most the norm of the whole movement.
+    C1, _, C3 = supplied_smoothness(sigma, constants, Z0, w * length[:, None])
+    with float64():
+        curvature = float(jnp.max(jnp.abs(sigma.derivative(2)(Z0))))
+    main = 16 * float(length.max()) ** 2 * w**2 * float(moment)
+    remainder = C3 * length**3 * w**3 * m**-0.25 / 6
+    largest = np.abs(np.asarray(Z0)).max(axis=1)
+    linear_square = C1**2 * largest**4 * length**2 * w**2 / math.sqrt(m)
+    return QuadraticGap(
+        main=main * curvature * math.sqrt(math.log(2 * d * m) / n),
+        offset=2 / math.sqrt(n),
+        coupling=2 * float(np.mean(remainder + remainder**2 + linear_square)),
+    )
+
+
+def _check_symmetric_start(params0: TwoLayerParams) -> None:
     W, a, half = np.asarray(params0.W), np.asarray(params0.a), len(params0.W) // 2
     twins = len(W) % 2 == 0 and np.array_equal(W[:half], W[half:])
     if not twins or not np.array_equal(np.abs(a), np.ones_like(a)) or np.any(a[:half] + a[half:]):
@@ -118,15 +191,3 @@ def quadratic_gap(params0: TwoLayerParams, x: Inputs, *, norm: int | float) -> Q
             "with output weights +1 or -1 of the other sign. nets.TwoLayer makes one with "
             "init='symmetric'."
         )
-    (n, d), m, w = np.shape(x), len(params0.W), float(norm)
-    Z0 = np.asarray(preactivations(params0.W, x))
-    length = np.linalg.norm(np.asarray(x, np.float64), axis=1)
-    curvature = max(float(Z0.max()), 0.0)  # sigma'' is ReLU
-    main = 16 * float(length.max()) ** 2 * w**2 * second_moment_norm(x)
-    remainder = length**3 * w**3 * m**-0.25 / 6
-    linear_square = np.abs(Z0).max(axis=1) ** 4 * length**2 * w**2 / (4 * math.sqrt(m))
-    return QuadraticGap(
-        main=main * curvature * math.sqrt(math.log(2 * d * m) / n),
-        offset=2 / math.sqrt(n),
-        coupling=2 * float(np.mean(remainder + remainder**2 + linear_square)),
-    )
