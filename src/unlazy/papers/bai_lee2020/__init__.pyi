@@ -49,3 +49,4 @@ from unlazy.papers.bai_lee2020.relu3_kernels import relu3_quadratic as relu3_qua
 from unlazy.papers.bai_lee2020.relu3_kernels import relu3_tangent as relu3_tangent
 from unlazy.papers.bai_lee2020.relu_features import relu_readout as relu_readout
 from unlazy.papers.bai_lee2020.relu_features import relu_series as relu_series
+from unlazy.papers.bai_lee2020.stationary import stationary_risk as stationary_risk

@@ -9,28 +9,29 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
-from unlazy.core.checks import check_count, check_inputs, check_key, check_labels
+from unlazy.core.checks import as_number, check_count, check_inputs, check_key, check_labels
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.escape.penalty import regularizer, regularizer_curvature
 from unlazy.escape.signs import all_signs
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients, quadratic_term
-from unlazy.papers.bai_lee2020.landscape import Movement
+from unlazy.papers.bai_lee2020.landscape import REGULARIZER_CONSTANT, Movement
 
 _LARGEST_EXACT = 20  # neurons whose signs are enumerated
 _BYTES = 2**27  # of pre-activations at once
 
 
 class RandomizedLandscape(eqx.Module):
-    r"""Risk, directional gradient and mean curvature of $L(W) = E_s \tilde L(s W)$, with errors.
+    r"""Risk, directional gradient and mean curvature of $L_\lambda(W)$, with errors.
 
-    `excess` is the least $\varepsilon$ with which Theorem 2's inequality holds,
-    $\nabla^2 L[s'W^*, s'W^*] - \langle \nabla L(W), W \rangle + 2 (L(W) - L^Q(W^*))$. Errors are
-    standard errors of the Monte Carlo, zero when all signs were enumerated; that of the excess
-    accounts for the three coming from the same draws.
+    $L_\lambda(W) = E_s \tilde L(s W) + \lambda \|W\|_{2,4}^8$, and `excess` is the least
+    $\varepsilon$ with which the inequality of `randomized_landscape` holds. Errors are standard
+    errors of the Monte Carlo, zero when all signs were enumerated; that of the excess accounts for
+    the three coming from the same draws.
     """
 
     risk: float
@@ -54,12 +55,18 @@ def randomized_landscape(
     y: Float[Array | np.ndarray, " n"],
     *,
     loss: str | PointwiseLoss = "logistic",
+    strength: int | float = 0.0,
     pairs: int | None = 200,
     key: PRNGKeyArray | None = None,
 ) -> RandomizedLandscape:
-    r"""The randomised risk around a movement, and how far Theorem 2's inequality is from holding.
+    r"""The randomised risk around a movement, and how far its landscape inequality is from holding.
 
-    The directions are $s' W^*$. The mean over $s'$ is exact,
+    $$E_{s'} \nabla^2 L_\lambda(W)[s'W^*, s'W^*] \le \langle\nabla L_\lambda(W), W\rangle
+    - 2 (L_\lambda(W) - L^Q(W^*)) - \lambda \|W\|_{2,4}^8 + C \lambda \|W^*\|_{2,4}^8
+    + \varepsilon, \qquad C = 378 (14/5)^3$$
+
+    with $\lambda$ the `strength` of the penalty: Theorem 2 without it, Corollary 3 with it. The
+    directions are $s' W^*$. The mean over $s'$ is exact,
 
     $$E_{s'} \nabla^2 L(W)[s'W^*, s'W^*] = E_s \frac1n \sum_i \Big[ \frac{\ell''}{m} \sum_r
     \sigma'(u_r^\top x_i)^2 (w^*_r{}^\top x_i)^2 + \frac{\ell'}{\sqrt m} \sum_r a_r
@@ -68,8 +75,9 @@ def randomized_landscape(
     and the mean over $s$ is taken by antithetic `pairs` $(s, -s)$, drawn by the key, in float64;
     pairs=None enumerates all signs of up to 20 neurons.
 
-    Source: BL-32, arXiv:1910.01619 Theorem 2.
+    Source: BL-32 and BL-13, arXiv:1910.01619 Theorem 2 and Corollary 3.
     """
+    strength = as_number(strength, "strength", least=0)
     check_inputs(x)
     check_labels(y, len(x), single=True)
     check_targets(loss, y)
@@ -96,11 +104,22 @@ def randomized_landscape(
             signs = jr.rademacher(key, (pairs, m), jnp.float64)
         batch = max(1, min(len(signs), _BYTES // (16 * m * len(x))))
         values, target = _evaluate(net, problem, pointwise(loss), signs, batch)
-    L, slope, curvature = np.asarray(values).T
-    every = np.stack([L, slope, curvature, curvature - slope + 2 * (L - float(target))])
+        # Without a penalty not 0 times it, which would be nan where it overflows.
+        penalty = strength * _penalty_terms(*problem[1:3]) if strength else np.zeros(4)
+    L, slope, curvature = np.asarray(values).T + penalty[:3, None]
+    excess = curvature - slope + 2 * (L - float(target)) + penalty[0] - penalty[3]
+    every = np.stack([L, slope, curvature, excess])
     means = every.mean(axis=1)
     errors = 0 * means if pairs is None else every.std(axis=1, ddof=1) / math.sqrt(len(L))
     return RandomizedLandscape(*map(float, (*means, *errors)), pairs=len(L))
+
+
+def _penalty_terms(W: Array, W_star: Array) -> Float64[np.ndarray, " 4"]:
+    """R(W), its slope along W, its mean curvature along W*, and C R(W*); call it in float64."""
+    W, W_star = (jnp.asarray(V, jnp.float64) for V in (W, W_star))
+    R, R_star = float(regularizer(W)), float(regularizer(W_star))
+    curvature = float(regularizer_curvature(W, W_star))
+    return np.array([R, 8 * R, curvature, REGULARIZER_CONSTANT * R_star])
 
 
 @eqx.filter_jit
