@@ -14,6 +14,7 @@ from unlazy.losses import (
     MeanLoss,
     Regularized,
     absolute_loss,
+    check_targets,
     clipped_absolute_loss,
     pointwise,
     ramp_loss,
@@ -23,7 +24,7 @@ from unlazy.nets import TwoLayer
 from unlazy.papers.bai_lee2020 import regularizer_gradient
 from unlazy.train import fit
 
-NAMES = ["logistic", "pseudo-huber", "log-cosh", "squared", "half-squared"]
+NAMES = ["logistic", "soft-hinge", "pseudo-huber", "log-cosh", "squared", "half-squared"]
 OF_A_SAMPLE = [absolute_loss, clipped_absolute_loss, ramp_loss, zero_one_loss]
 
 
@@ -59,6 +60,21 @@ def test_the_loss_at_zero_is_what_the_theory_assumes(x64):
     zero, y = jnp.zeros(2), jnp.array([1.0, -(3**0.5)])
     assert float(pointwise("logistic")(zero, y)[0]) == pytest.approx(np.log(2))
     np.testing.assert_allclose(pointwise("pseudo-huber")(zero, y)[1], 1.0, rtol=1e-12)
+
+
+def test_the_soft_hinge_is_a_smooth_hinge_that_starts_above_one(x64):
+    # Between the hinge and log 2 above it; BL-5 asks for at most 1 at output zero.
+    z, y = jnp.linspace(-40.0, 40.0, 161), jnp.where(jnp.arange(161) % 2 == 0, 1.0, -1.0)
+    above = pointwise("soft-hinge")(z, y) - jnp.maximum(1 - y * z, 0)
+    assert float(jnp.min(above)) >= 0
+    assert float(jnp.max(above)) == pytest.approx(np.log(2), rel=1e-12)  # at margin 1
+    np.testing.assert_allclose(
+        pointwise("soft-hinge")(z, y), pointwise("logistic")(z - y, y), rtol=1e-12
+    )
+    start = float(pointwise("soft-hinge")(jnp.zeros(1), jnp.ones(1))[0])
+    assert start == pytest.approx(np.log(1 + np.e))
+    with pytest.raises(ValueError, match="plus and minus 1 for the soft-hinge loss"):
+        check_targets("soft-hinge", jnp.array([0.0, 1.0]))
 
 
 def test_large_margins_neither_overflow_nor_cancel():

@@ -98,6 +98,7 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
     r"""The loss of that name; a loss is returned unchanged.
 
     - "logistic": $\log(1 + e^{-yz})$, for labels $\pm 1$.
+    - "soft-hinge": $\log(1 + e^{1 - yz})$, likewise; 1.31 at output zero, above the 1 of the theory.
     - "pseudo-huber": $\sqrt{1 + (z - y)^2} - 1$, quadratic near the label and linear far from it.
     - "log-cosh": $\log \cosh(z - y)$, likewise; all its derivatives are bounded by 1.
     - "squared": $(z - y)^2$, and "half-squared": $\frac12 (z - y)^2$, the name says which. Neither
@@ -134,7 +135,7 @@ def check_shapes(z: ArrayLike, y: ArrayLike, name: str = "y", of: str = "`z`") -
 def check_targets(loss: str | PointwiseLoss, y: ArrayLike, name: str = "y") -> None:
     """Raise where labels are known and the loss is not for them: 0 and 1 with the logistic loss."""
     if pointwise(loss).signs:
-        check_signs(y, name, loss="the logistic loss")
+        check_signs(y, name, loss=f"the {pointwise(loss).name} loss")
 
 
 def check_signs(y: ArrayLike, name: str = "y", *, loss: str) -> None:
@@ -150,9 +151,21 @@ def check_signs(y: ArrayLike, name: str = "y", *, loss: str) -> None:
         )
 
 
-def _logistic_3(z: Values, y: Values) -> Values:
-    p = jax.nn.sigmoid(y * z)
-    return y**3 * p * jax.nn.sigmoid(-y * z) * (1 - 2 * p)
+def _of_margin(name: str, offset: float = 0.0) -> PointwiseLoss:
+    """The loss log(1 + exp(offset - y z)), with its three derivatives, for labels of 1 and -1."""
+
+    def margin(z: Values, y: Values) -> Values:
+        return y * z - offset if offset else y * z
+
+    def curvature(z: Values, y: Values) -> Values:
+        return y**2 * jax.nn.sigmoid(margin(z, y)) * jax.nn.sigmoid(-margin(z, y))
+
+    derivatives = (
+        lambda z, y: jax.nn.softplus(-margin(z, y)),
+        lambda z, y: -y * jax.nn.sigmoid(-margin(z, y)),
+        *(curvature, lambda z, y: y * curvature(z, y) * (1 - 2 * jax.nn.sigmoid(margin(z, y)))),
+    )  # sup |l'''| is at sigmoid = 1/2 +- 1/sqrt(12)
+    return PointwiseLoss(name, 1.0, 1 / 4, 1 / (6 * 3**0.5), True, derivatives)
 
 
 def _pseudo_huber(u: Values) -> Values:
@@ -185,16 +198,8 @@ def _of_difference(name: str, bounds: tuple[float, float, float], *of_u) -> Poin
 _LOSSES = {
     loss.name: loss
     for loss in (
-        PointwiseLoss(
-            # sup |l'''| is at p = 1/2 +- 1/sqrt(12).
-            *("logistic", 1.0, 1 / 4, 1 / (6 * 3**0.5), True),
-            (
-                lambda z, y: jax.nn.softplus(-y * z),
-                lambda z, y: -y * jax.nn.sigmoid(-y * z),
-                lambda z, y: y**2 * jax.nn.sigmoid(y * z) * jax.nn.sigmoid(-y * z),
-                _logistic_3,
-            ),
-        ),
+        _of_margin("logistic"),
+        _of_margin("soft-hinge", 1.0),
         _of_difference(
             # sup |l'''| = 3 u (1 + u^2)^-5/2 is at u = 1/2.
             *("pseudo-huber", (1.0, 1.0, 1.5 * 1.25**-2.5)),

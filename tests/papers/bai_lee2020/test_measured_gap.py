@@ -120,6 +120,8 @@ def test_what_theorem_6_does_not_cover_is_refused():
     net, params, sample, held_out = coin_flips(6, d=3, m=6)
     with pytest.raises(ValueError, match="`loss` must have slope and curvature of at most 1"):
         randomized_gap(net, params, params.W, sample, held_out, loss="squared", key=jr.key(0))
+    with pytest.raises(ValueError, match=r"`loss` must be at most 1 at output zero .* got 1\.313"):
+        randomized_gap(net, params, params.W, sample, held_out, loss="soft-hinge", key=jr.key(0))
     with pytest.raises(ValueError, match="`norm` must be at least that of the movement"):
         randomized_gap(net, params, params.W, sample, held_out, norm=0.1, key=jr.key(0))
     with pytest.raises(ValueError, match=r"`condition` must be at least 1, got condition=0\.5"):

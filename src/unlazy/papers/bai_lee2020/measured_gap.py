@@ -74,7 +74,7 @@ def randomized_gap(
         delta: the movement W, trained on the sample or not.
         sample: inputs and labels.
         held_out: inputs and labels of the same distribution, independent of the sample.
-        loss: 1-Lipschitz, with second derivative at most 1.
+        loss: 1-Lipschitz, with second derivative at most 1, and at most 1 at output zero.
         norm: of the ball; $\|W\|_{2,4}$ unless given. The theorem fixes it before it sees the
             sample.
         constants: those of Assumption A, see `quadratic_gap`.
@@ -101,6 +101,7 @@ def randomized_gap(
         check_inputs(x, name)
         check_labels(y, len(x), name, single=True)
         check_targets(loss, y, name)
+        _check_start(loss, y)
     check_count(draws, "draws", least=2)
     check_key(key)
     with float64():
@@ -125,6 +126,17 @@ def randomized_gap(
     return RandomizedGap(
         float(seen.mean()), float(unseen.mean()), math.hypot(*errors), radius, bound
     )
+
+
+def _check_start(loss: PointwiseLoss, y: Any) -> None:
+    with float64():
+        labels = jnp.asarray(y, jnp.float64)
+        worst = float(jnp.max(loss(jnp.zeros_like(labels), labels)))
+    if worst > 1 + 1e-12:
+        raise ValueError(
+            f"`loss` must be at most 1 at output zero for Theorem 6, got {worst:.4g} with "
+            f"loss={loss.name!r}. Use 'logistic', or scale the labels down."
+        )
 
 
 @eqx.filter_jit

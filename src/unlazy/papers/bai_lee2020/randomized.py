@@ -105,7 +105,7 @@ def randomized_landscape(
         batch = max(1, min(len(signs), _BYTES // (16 * m * len(x))))
         values, target = _evaluate(net, problem, pointwise(loss), signs, batch)
         # Without a penalty not 0 times it, which would be nan where it overflows.
-        penalty = strength * _penalty_terms(*problem[1:3]) if strength else np.zeros(4)
+        penalty = strength * _penalty_terms(W, W_star) if strength else np.zeros(4)
     L, slope, curvature = np.asarray(values).T + penalty[:3, None]
     excess = curvature - slope + 2 * (L - float(target)) + penalty[0] - penalty[3]
     every = np.stack([L, slope, curvature, excess])
@@ -114,7 +114,7 @@ def randomized_landscape(
     return RandomizedLandscape(*map(float, (*means, *errors)), pairs=len(L))
 
 
-def _penalty_terms(W: Array, W_star: Array) -> Float64[np.ndarray, " 4"]:
+def _penalty_terms(W: Movement, W_star: Movement) -> Float64[np.ndarray, " 4"]:
     """R(W), its slope along W, its mean curvature along W*, and C R(W*); call it in float64."""
     W, W_star = (jnp.asarray(V, jnp.float64) for V in (W, W_star))
     R, R_star = float(regularizer(W)), float(regularizer(W_star))
