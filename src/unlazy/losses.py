@@ -98,7 +98,7 @@ def pointwise(loss: "str | PointwiseLoss") -> PointwiseLoss:
     r"""The loss of that name; a loss is returned unchanged.
 
     - "logistic": $\log(1 + e^{-yz})$, for labels $\pm 1$.
-    - "soft-hinge": $\log(1 + e^{1 - yz})$, likewise; 1.31 at output zero, above the 1 of the theory.
+    - "soft-hinge": $\log(1 + e^{1 - yz})$, likewise; 1.31 at output zero, above the 1 of theory.
     - "pseudo-huber": $\sqrt{1 + (z - y)^2} - 1$, quadratic near the label and linear far from it.
     - "log-cosh": $\log \cosh(z - y)$, likewise; all its derivatives are bounded by 1.
     - "squared": $(z - y)^2$, and "half-squared": $\frac12 (z - y)^2$, the name says which. Neither

@@ -33,6 +33,7 @@ from unlazy.papers.bai_lee2020.landscape import localization_radius as localizat
 from unlazy.papers.bai_lee2020.landscape import optimality_bound as optimality_bound
 from unlazy.papers.bai_lee2020.landscape import slack as slack
 from unlazy.papers.bai_lee2020.landscape import slack_bound as slack_bound
+from unlazy.papers.bai_lee2020.matrix_sums import matrix_rademacher as matrix_rademacher
 from unlazy.papers.bai_lee2020.measured_gap import randomized_gap as randomized_gap
 from unlazy.papers.bai_lee2020.perturbed_descent import (
     theoretical_perturbation as theoretical_perturbation,

@@ -19,6 +19,7 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayerParams
 from unlazy.nets.expansion import coefficients
+from unlazy.papers.bai_lee2020.matrix_sums import lemma_8
 from unlazy.papers.shared.activation_patterns import Inputs, check_network
 from unlazy.papers.shared.rademacher import RademacherEstimate, estimate
 
@@ -169,6 +170,8 @@ def rademacher_operator_bound(
     \le 4 \Big(\max_r \Big\|\sum_i A_{r,i}^2\Big\|_{\mathrm{op}} \log(2 m d)\Big)^{1/2}, \qquad
     A_{r,i} = \frac1n \sigma''(w_{0,r}^\top x_i)\, x_i x_i^\top$$
 
+    `matrix_rademacher` has it for other matrices.
+
     Source: BL-20, arXiv:1910.01619 Lemma 8.
 
     Example:
@@ -181,7 +184,7 @@ def rademacher_operator_bound(
     n, d = start.x.shape
     squares = np.sum(np.asarray(start.x) ** 2, axis=1)
     largest = _extremes(start, squares / n**2, power=2).high.max()
-    return 4 * math.sqrt(max(float(largest), 0.0) * math.log(2 * len(start.a) * d))
+    return lemma_8(float(largest), len(start.a), d)
 
 
 class _Extremes(NamedTuple):
