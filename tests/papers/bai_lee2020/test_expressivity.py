@@ -9,7 +9,7 @@ import pytest
 
 import unlazy as ul
 from unlazy.nets import TwoLayer, TwoLayerParams
-from unlazy.papers.bai_lee2020 import relu_readout, ridge_power, ridge_sum, two_xor
+from unlazy.papers.bai_lee2020 import relu_readout, ridge_power, ridge_sum, ridge_width, two_xor
 
 D, N = 6, 50
 BETA = np.eye(D)[0]
@@ -329,3 +329,32 @@ def test_wrong_networks_powers_and_points_are_refused(no_shape_checker):
         two_xor(net, params, coordinates=(0, 6))
     with pytest.raises(ValueError, match="`ridge` must be a number >= 0"):
         ridge_power(net, params, 1.0, BETA, 2, x, method="least-squares", ridge=-1)
+
+
+@pytest.mark.parametrize("power", [2, 3, 4])
+def test_the_width_of_theorem_7_has_the_order_of_the_width_that_is_needed(power):
+    """From the error at one width: m (error/epsilon)^2, since the error falls like m^(-1/2)."""
+    m, d, n, epsilon = 1024, 5, 20, 0.05
+
+    def needed(alpha, length, radius, seed):
+        x = points(n, d, radius, seed)
+        fit = ridge_power(*start(m, d, radius, seed), alpha, length * np.eye(d)[0], power, x)
+        return m * (fit.max_error / epsilon) ** 2
+
+    sizes = {"n": n, "d": d, "power": power, "epsilon": epsilon}
+    widths = [needed(1.0, 1.0, 1.0, seed) for seed in range(3)]
+    # The theorem's hidden constant is at most 1 here: the union over n inputs and d costs most.
+    assert max(widths) < ridge_width(**sizes)
+    scaled = needed(3.0, 0.5, 1.5, 0) / widths[0]
+    assert scaled == pytest.approx((3 * 0.75**power) ** 2, rel=1e-3)
+    ratio = ridge_width(**sizes, alpha=3.0, beta_norm=0.5, radius=1.5) / ridge_width(**sizes)
+    assert ratio == pytest.approx((3 * 0.75**power) ** 2, rel=1e-12)
+    halved = ridge_width(**{**sizes, "epsilon": epsilon / 2}) / ridge_width(**sizes)
+    assert halved == pytest.approx(4)
+
+
+def test_a_width_without_a_power_of_theorem_7_is_refused():
+    with pytest.raises(ValueError, match="2, 3, or an even number from 4 on, got power=5"):
+        ridge_width(10, 3, 5, epsilon=0.1)
+    with pytest.raises(ValueError, match="`epsilon` must be a positive number, got epsilon=0"):
+        ridge_width(10, 3, 2, epsilon=0)

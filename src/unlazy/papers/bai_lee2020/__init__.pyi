@@ -15,6 +15,7 @@ from unlazy.papers.bai_lee2020.expressivity import quadratic_sample_size as quad
 from unlazy.papers.bai_lee2020.expressivity import ridge_norm_bound as ridge_norm_bound
 from unlazy.papers.bai_lee2020.expressivity import ridge_power as ridge_power
 from unlazy.papers.bai_lee2020.expressivity import ridge_sum as ridge_sum
+from unlazy.papers.bai_lee2020.expressivity import ridge_width as ridge_width
 from unlazy.papers.bai_lee2020.expressivity import sample_sizes as sample_sizes
 from unlazy.papers.bai_lee2020.expressivity import two_xor as two_xor
 from unlazy.papers.bai_lee2020.extraction import ExtractionNet as ExtractionNet

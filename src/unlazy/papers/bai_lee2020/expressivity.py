@@ -121,6 +121,7 @@ def two_xor(
     x: Inputs | None = None,
     *,
     coordinates: tuple[int, int] = (0, 1),
+    form: Literal["product", "squares"] = "product",
 ) -> QuadraticFit:
     r"""The movement whose quadratic term is the product of two coordinates.
 
@@ -128,8 +129,10 @@ def two_xor(
     w^*_r = \frac{2}{m^{1/4}} \sqrt{\frac{\sqrt{2\pi}}{4}}\, (e_i \pm e_j)$$
 
     with the plus in the first half, where $a_r = 1$, and the minus in the second: no neuron sees
-    both, and $\|W^*\|_{2,4}^4 = 8\pi$ exactly, whatever m, d and the norm of the inputs. `net`,
-    `params0` and `x` are as for `ridge_power`.
+    both, and $\|W^*\|_{2,4}^4 = 8\pi$ exactly, whatever m, d and the norm of the inputs. With
+    form="squares" it is $x_i^2 - x_j^2$, by $w^*_r = 2 m^{-1/4}
+    (2\pi)^{1/4} e_i$ or $e_j$, and $\|W^*\|_{2,4}^4 = 32\pi$. `net`, `params0` and `x` are as for
+    `ridge_power`.
 
     Source: BL-38, arXiv:1910.01619 section 5.
 
@@ -151,11 +154,18 @@ def two_xor(
             f"`coordinates` must be two different ones below {net.inputs}, "
             f"got coordinates={coordinates}."
         )
-    m, axes = net.width, np.eye(net.inputs)
-    size = 2 * m**-0.25 * math.sqrt(math.sqrt(2 * math.pi) / 4)
-    dW = size * np.repeat([axes[i] + axes[j], axes[i] - axes[j]], m // 2, axis=0)
-    norm = (8 * math.pi) ** 0.25
-    return report(net, params0, dW, lambda z: z[:, i] * z[:, j], x, limit=norm, bound=norm)
+    check_name(form, ["product", "squares"], "form")
+    m, (u, v) = net.width, np.eye(net.inputs)[[i, j]]
+    # The target is a square along the first direction less one along the second.
+    directions = [(u + v) / 2, (u - v) / 2] if form == "product" else [u, v]
+    size = 2 * m**-0.25 * (2 * math.pi) ** 0.25
+    norm = (32 * math.pi) ** 0.25 * float(np.linalg.norm(directions[0]))
+
+    def target(z):
+        return z[:, i] * z[:, j] if form == "product" else z[:, i] ** 2 - z[:, j] ** 2
+
+    dW = size * np.repeat(directions, m // 2, axis=0)
+    return report(net, params0, dW, target, x, limit=norm, bound=norm)
 
 
 @entry
@@ -191,6 +201,42 @@ def ridge_norm_bound(
     growth = max((power - 2) ** 3, 1) * float(radius) ** (2 * power - 4)
     fourth = 32 * math.pi / delta * growth * float(alpha) ** 2 * float(beta_norm) ** (2 * power)
     return fourth**0.25
+
+
+@entry
+def ridge_width(
+    n: int,
+    d: int,
+    power: int,
+    *,
+    epsilon: int | float,
+    alpha: int | float = 1.0,
+    beta_norm: int | float = 1.0,
+    radius: int | float = 1.0,
+) -> float:
+    r"""Theorem 7: a width that suffices for the quadratic term to be $\alpha(\beta^\top x)^p$.
+
+    $$m \gtrsim \frac{n d\, p^3 \alpha^2 (B_x \|\beta\|)^{2p}}{\varepsilon^2}$$
+
+    for an error of at most `epsilon` at n inputs of norm $B_x$, the `radius`, in d dimensions.
+    Constants and logarithms that the paper hides are taken as 1. The error falls like $m^{-1/2}$,
+    so that the order in $\varepsilon$, $\alpha$, $B_x$ and $\|\beta\|$ is exact, and far fewer
+    neurons do in practice: `ridge_power` measures the error of a given width.
+
+    Source: BL-48, arXiv:1910.01619 Theorem 7.
+
+    Example:
+        >>> ridge_width(10, 5, 2, epsilon=0.5)
+        1600.0
+    """
+    check_count(n, "n", most=None)
+    check_count(d, "d", most=None)
+    _check_power(power)
+    check_finite(alpha, "alpha")
+    for name, value in (("epsilon", epsilon), ("beta_norm", beta_norm), ("radius", radius)):
+        check_positive(value, name)
+    size = float(alpha) * (float(radius) * float(beta_norm)) ** power / float(epsilon)
+    return n * d * power**3 * size**2
 
 
 @entry
