@@ -36,6 +36,7 @@ from unlazy.papers.bai_lee2020.landscape import slack as slack
 from unlazy.papers.bai_lee2020.landscape import slack_bound as slack_bound
 from unlazy.papers.bai_lee2020.matrix_sums import matrix_rademacher as matrix_rademacher
 from unlazy.papers.bai_lee2020.measured_gap import randomized_gap as randomized_gap
+from unlazy.papers.bai_lee2020.noisy_xor import noisy_two_xor as noisy_two_xor
 from unlazy.papers.bai_lee2020.perturbed_descent import (
     theoretical_perturbation as theoretical_perturbation,
 )

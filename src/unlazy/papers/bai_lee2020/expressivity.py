@@ -130,7 +130,7 @@ def two_xor(
 
     with the plus in the first half, where $a_r = 1$, and the minus in the second: no neuron sees
     both, and $\|W^*\|_{2,4}^4 = 8\pi$ exactly, whatever m, d and the norm of the inputs. With
-    form="squares" it is $x_i^2 - x_j^2$, by $w^*_r = 2 m^{-1/4}
+    form="squares" it is $x_i^2 - x_j^2$, the label of `noisy_two_xor`, by $w^*_r = 2 m^{-1/4}
     (2\pi)^{1/4} e_i$ or $e_j$, and $\|W^*\|_{2,4}^4 = 32\pi$. `net`, `params0` and `x` are as for
     `ridge_power`.
 
