@@ -124,5 +124,7 @@ def test_what_theorem_6_does_not_cover_is_refused():
         randomized_gap(net, params, params.W, sample, held_out, loss="soft-hinge", key=jr.key(0))
     with pytest.raises(ValueError, match="`norm` must be at least that of the movement"):
         randomized_gap(net, params, params.W, sample, held_out, norm=0.1, key=jr.key(0))
+    with pytest.raises(ValueError, match="`delta` must move a neuron where `norm` is not given"):
+        randomized_gap(net, params, 0 * params.W, sample, held_out, key=jr.key(0))
     with pytest.raises(ValueError, match=r"`condition` must be at least 1, got condition=0\.5"):
         conditioned_second_moment_norm(3, 0.5)

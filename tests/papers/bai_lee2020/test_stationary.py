@@ -126,5 +126,7 @@ def test_arguments_outside_the_theorem_are_named(small):
         bai_lee2020.randomized_landscape(net, params, W, W, x, y, strength=-1, pairs=None)
     with pytest.raises(ValueError, match="`gamma` must be a positive number, got gamma=0"):
         bai_lee2020.stationary_risk(net, params, W, W, x, y, epsilon=0.1, gamma=0, pairs=None)
-    with pytest.raises(ValueError, match="`norm_star` must be a positive number"):
+    with pytest.raises(ValueError, match="`W_star` must move a neuron"):
         bai_lee2020.stationary_risk(net, params, W, 0 * W, x, y, epsilon=0.1, gamma=1, pairs=None)
+    with pytest.raises(ValueError, match="`W` must be finite"):
+        bai_lee2020.randomized_landscape(net, params, jnp.nan * W, W, x, y, pairs=None)

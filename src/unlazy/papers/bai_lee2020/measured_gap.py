@@ -11,7 +11,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.core.checks import check_count, check_inputs, check_key, check_labels
+from unlazy.core.checks import check_count, check_finite, check_inputs, check_key, check_labels
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.norms import norm_2p
@@ -106,7 +106,10 @@ def randomized_gap(
     check_key(key)
     with float64():
         W = jnp.asarray(as_movement(net, delta), jnp.float64)
+        check_finite(W, "delta")
         length = float(norm_2p(W, 4))
+    if norm is None and length == 0:
+        raise ValueError("`delta` must move a neuron where `norm` is not given, got delta=0.")
     radius = length if norm is None else float(norm)
     if length > radius * (1 + 1e-6):
         raise ValueError(

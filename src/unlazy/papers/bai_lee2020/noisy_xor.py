@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from unlazy.core.checks import check_inputs
+from unlazy.core.checks import as_array, check_inputs
 from unlazy.core.entries import entry
 
 
@@ -44,6 +44,7 @@ def noisy_two_xor(corners: Float[Array | np.ndarray, "n d"]) -> NoisyTwoXor:
         >>> print(x.tolist(), y)
         [[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [-1.0, 0.0, 1.0], [0.0, -1.0, 1.0]] [ 1. -1.  1. -1.]
     """
+    corners = as_array(corners, "corners")
     check_inputs(corners, "corners")
     n, d = np.shape(corners)
     sizes = np.abs(np.asarray(corners))

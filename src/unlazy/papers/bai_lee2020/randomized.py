@@ -11,7 +11,14 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
-from unlazy.core.checks import as_number, check_count, check_inputs, check_key, check_labels
+from unlazy.core.checks import (
+    as_number,
+    check_count,
+    check_finite,
+    check_inputs,
+    check_key,
+    check_labels,
+)
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.penalty import regularizer, regularizer_curvature
@@ -90,11 +97,8 @@ def randomized_landscape(
     if pairs is not None:
         check_count(pairs, "pairs", least=2)
         check_key(key)
-    for name, value in (("W", W), ("W_star", W_star)):
-        if np.shape(value) != params.W.shape:
-            raise ValueError(
-                f"`{name}` must have shape {params.W.shape}, got {name}.shape={np.shape(value)}."
-            )
+    check_movement(params, W, "W")
+    check_movement(params, W_star, "W_star")
     with float64():
         problem = (params, *map(jnp.asarray, (W, W_star, x, y)))
         if pairs is None or key is None:
@@ -112,6 +116,15 @@ def randomized_landscape(
     means = every.mean(axis=1)
     errors = 0 * means if pairs is None else every.std(axis=1, ddof=1) / math.sqrt(len(L))
     return RandomizedLandscape(*map(float, (*means, *errors)), pairs=len(L))
+
+
+def check_movement(params: TwoLayerParams, movement: Movement, name: str) -> None:
+    """Raise unless the movement is finite and moves the hidden weights of `params`."""
+    if np.shape(movement) != params.W.shape:
+        raise ValueError(
+            f"`{name}` must have shape {params.W.shape}, got {name}.shape={np.shape(movement)}."
+        )
+    check_finite(movement, name)
 
 
 def _penalty_terms(W: Movement, W_star: Movement) -> Float64[np.ndarray, " 4"]:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from unlazy.core.checks import check_inputs
+from unlazy.core.checks import check_inputs, check_labels
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape.norms import norm_2p
@@ -14,7 +14,11 @@ from unlazy.losses import PointwiseLoss
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.bai_lee2020.clean_risk import QuadraticRisk
 from unlazy.papers.bai_lee2020.landscape import LandscapeTheory, Movement, landscape_theory
-from unlazy.papers.bai_lee2020.randomized import RandomizedLandscape, randomized_landscape
+from unlazy.papers.bai_lee2020.randomized import (
+    RandomizedLandscape,
+    check_movement,
+    randomized_landscape,
+)
 
 
 class StationaryRisk(eqx.Module):
@@ -75,6 +79,11 @@ def stationary_risk(
         True 2.0
     """
     check_inputs(x)
+    check_labels(y, len(x), single=True)
+    check_movement(params, W, "W")
+    check_movement(params, W_star, "W_star")
+    if not np.any(np.asarray(W_star)):
+        raise ValueError("`W_star` must move a neuron, got a movement of zeros.")
     with float64():
         opt = float(_clean(net, params, x, y, loss).data_term(jnp.asarray(W_star, jnp.float64)))
         norms = [float(norm_2p(jnp.asarray(V, jnp.float64), 4)) for V in (W, W_star)]
