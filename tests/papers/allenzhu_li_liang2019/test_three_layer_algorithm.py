@@ -88,12 +88,12 @@ def selected_losses(objective, params, run, train, test):
     return np.asarray(jax.jit(lambda keys: jax.lax.map(one, keys))(jr.split(jr.key(7), 8)))
 
 
-@pytest.mark.parametrize("variant", [1, 2])
-def test_a_round_without_noise_is_plain_gradient_descent(variant, getkey):
+@pytest.mark.parametrize(("variant", "alpha", "lam_w"), [(1, 2, 0.1), (2, 2, 0.1), (1, 1.0, 30.0)])
+def test_a_round_without_noise_is_plain_gradient_descent(variant, alpha, lam_w, getkey):
     # LG-23 on one sample, so that the draws of samples do not matter. Variant 2 (LG-22) has fresh
     # signs at every step; there, what is returned is the movement with one sign a neuron.
     net, params, (x, y) = small(getkey)
-    data, eta, lam_w, lam_v = (x[:1], y[:1]), 0.05, 0.1, 0.01
+    data, eta, lam_v = (x[:1], y[:1]), 0.05, 0.01
     run = three_layer_sgd(
         net,
         params,
@@ -107,6 +107,7 @@ def test_a_round_without_noise_is_plain_gradient_descent(variant, getkey):
         sigma_v=0,
         lam_w=lam_w,
         lam_v=lam_v,
+        alpha=alpha,
         noise=0,
         candidates=2,
         key=getkey(),
@@ -124,7 +125,9 @@ def test_a_round_without_noise_is_plain_gradient_descent(variant, getkey):
     def objective(W, V, lam):
         hidden = jnp.maximum((params.W + W) @ x[0] + params.b1, 0)
         f = lam * params.a @ jnp.maximum((params.V + V) @ hidden + params.b2, 0)
-        penalty = lam_v * lam * jnp.sum(V**2) + lam_w * lam**2 * jnp.sum(jnp.sum(W**2, 1) ** 2)
+        power = 1 + alpha / 2
+        rows = jnp.sum(W**2, 1) ** power
+        penalty = lam_v * lam * jnp.sum(V**2) + lam_w * lam**power * jnp.sum(rows)
         return jnp.sqrt(1 + (f - y[0]) ** 2) - 1 + penalty
 
     W, V = jnp.zeros_like(params.W), jnp.zeros_like(params.V)
@@ -157,6 +160,23 @@ def test_objective_is_the_loss_at_the_signed_weights_plus_the_penalty(getkey):
     penalty = three_layer_regularizer(movement, lam_w=0.3, lam_v=0.4, scale=lam)
     value = objective(params, Movement(movement.W, movement.V), (x, y), draw, lam)
     assert float(value) == pytest.approx(losses.mean() + float(penalty), rel=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.5])
+def test_the_norm_of_the_penalty_is_an_option_of_the_training(alpha, getkey):
+    # LG-13 with another norm: labels equal to the outputs leave the penalty alone.
+    net, params, (x, _) = small(getkey)
+    options: dict[str, Any] = {"sigma_w": 0, "sigma_v": 0, "lam_w": 0.3, "lam_v": 0.2}
+    objective = ThreeLayerObjective(net, 1, alpha=alpha, **options)
+    delta = Movement(jnp.zeros_like(params.W), jnp.zeros_like(params.V))
+    still = Draw(*delta, signs=jnp.ones(6))
+    delta = jax.tree.map(lambda leaf: leaf + 0.1, delta)
+    y = net(objective.weights(params, delta, still), x)
+    rows = np.linalg.norm(delta.W, axis=1)
+    expected = 0.2 * np.sum(np.square(delta.V)) + 0.3 * np.sum(rows ** (2 + alpha))
+    assert float(objective(params, delta, (x, y), still)) == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(ValueError, match="`alpha` must be a positive number, got alpha=0"):
+        three_layer_sgd(net, params, (x, y), alpha=0, key=jr.key(1))
 
 
 def test_noise_has_the_stated_spread_and_can_be_switched_off(getkey):

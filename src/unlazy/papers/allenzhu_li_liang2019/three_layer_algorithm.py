@@ -75,6 +75,7 @@ def three_layer_sgd(
     sigma_v: int | float | None = None,
     lam_w: int | float = 0.1,
     lam_v: int | float = 1e-3,
+    alpha: int | float = 2,
     noise: int | float = 1e-4,
     candidates: int = 20,
     progress: Callable[[int, int], None] | None = None,
@@ -114,6 +115,7 @@ def three_layer_sgd(
         sigma_v: smoothing of the second layer; None for $m_2^{-0.51}$, 0 to switch it off.
         lam_w: $\lambda_w$ of the regulariser.
         lam_v: $\lambda_v$ of the regulariser.
+        alpha: of the $(2, 2 + \alpha)$ norm of the regulariser; the paper has 2.
         noise: standard deviation of each entry of $\xi$.
         candidates: draws of the smoothing noise to select from.
         progress: called with (rounds done, rounds in all).
@@ -144,7 +146,7 @@ def three_layer_sgd(
     check_positive(learning_rate, "learning_rate")
     check_range(decay, "decay", below=1)
     check_range(noise, "noise")
-    objective = ThreeLayerObjective(net, variant, loss, sigma_w, sigma_v, lam_w, lam_v)
+    objective = ThreeLayerObjective(net, variant, loss, sigma_w, sigma_v, lam_w, lam_v, alpha)
     plan = _Plan(objective, inner_steps, batch_size, noise > 0)
     rate, spread = (jnp.asarray(value, params.W.dtype) for value in (learning_rate, noise))
     settings = _Settings(rate, spread, params, batch)

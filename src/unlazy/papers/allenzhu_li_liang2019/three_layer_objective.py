@@ -139,7 +139,7 @@ class ThreeLayerObjective:
     with $W^\rho \sim N(0, \sigma_w^2)$, $V^\rho \sim N(0, \sigma_v^2)$ and $\Sigma$ a diagonal of
     independent signs, the same for both layers; variant 1 has $\Sigma = I$. It is the mean over the
     batch, with one draw for all of it, with the `loss` of `two_layer_sgd` and R of
-    `three_layer_regularizer`. By default $\sigma_w = m_1^{-0.99}$ and $\sigma_v = m_2^{-0.51}$. The
+    `three_layer_regularizer`, with its `alpha`. By default $\sigma_w = m_1^{-0.99}$ and $\sigma_v = m_2^{-0.51}$. The
     multiplier of the network itself applies on top of $\lambda$.
 
     Source: LG-17, arXiv:1811.04918 section 4; the regulariser is LG-13.
@@ -157,11 +157,13 @@ class ThreeLayerObjective:
     sigma_v: int | float | None = None
     lam_w: int | float = 0.1
     lam_v: int | float = 1e-3
+    alpha: int | float = 2
 
     @entry
     def __post_init__(self):
         object.__setattr__(self, "loss", pointwise(self.loss))
         check_name(str(self.variant), ["1", "2"], "variant")
+        check_positive(self.alpha, "alpha")
         for name in ("sigma_w", "sigma_v", "lam_w", "lam_v"):
             if (value := getattr(self, name)) is not None:
                 check_range(value, name)
@@ -221,7 +223,9 @@ class ThreeLayerObjective:
     ) -> Float[Array, ""]:
         """The objective at a movement of `params`, on a batch, for one draw."""
         movement = eqx.tree_at(lambda p: (p.W, p.V), params, tuple(delta))
-        penalty = three_layer_regularizer(movement, lam_w=self.lam_w, lam_v=self.lam_v, scale=lam)
+        penalty = three_layer_regularizer(
+            movement, lam_w=self.lam_w, lam_v=self.lam_v, alpha=self.alpha, scale=lam
+        )
         return self.data_loss(self.weights(params, delta, draw), batch, lam) + penalty
 
 
