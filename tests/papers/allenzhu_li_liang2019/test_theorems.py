@@ -87,7 +87,8 @@ def test_the_rounds_end_at_the_stated_multiplier():
         rates = three_layer_rates(concept, epsilon=epsilon, constant=1.0)
         T = rates.rounds(widths, decay=1e-4)
         goal = epsilon / math.log(widths[0] * widths[1])
-        assert (1 - 1e-4) ** T == pytest.approx(goal, rel=2e-3)
+        end = (1 - 1e-4) ** T
+        assert end == pytest.approx(goal, rel=2e-3)
         assert rates.rounds(widths, decay=1e-2) == pytest.approx(T / 100, abs=1)
     with pytest.raises(ValueError, match="`widths` must have a product of at least 3"):
         rates.rounds((1, 2), decay=0.1)

@@ -76,6 +76,12 @@ from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
     three_layer_regularizer as three_layer_regularizer,
 )
 from unlazy.papers.allenzhu_li_liang2019.two_layer_algorithm import two_layer_sgd as two_layer_sgd
+from unlazy.papers.allenzhu_li_liang2019.two_layer_coupling import (
+    two_layer_coupling as two_layer_coupling,
+)
 from unlazy.papers.allenzhu_li_liang2019.two_layer_existence import (
     two_layer_weights as two_layer_weights,
+)
+from unlazy.papers.allenzhu_li_liang2019.two_layer_regret import (
+    two_layer_regret as two_layer_regret,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Theorems 1 to 3 and Lemma 6.8: what they ask for, with the constants that they hide taken as 1."""
+"""Theorems 1 to 3: steps, rounds, samples and accuracies they ask for, with hidden constants 1."""
 
 import math
 

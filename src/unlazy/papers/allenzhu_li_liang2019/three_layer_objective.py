@@ -139,8 +139,8 @@ class ThreeLayerObjective:
     with $W^\rho \sim N(0, \sigma_w^2)$, $V^\rho \sim N(0, \sigma_v^2)$ and $\Sigma$ a diagonal of
     independent signs, the same for both layers; variant 1 has $\Sigma = I$. It is the mean over the
     batch, with one draw for all of it, with the `loss` of `two_layer_sgd` and R of
-    `three_layer_regularizer`, with its `alpha`. By default $\sigma_w = m_1^{-0.99}$ and $\sigma_v = m_2^{-0.51}$. The
-    multiplier of the network itself applies on top of $\lambda$.
+    `three_layer_regularizer`, with its `alpha`. By default $\sigma_w = m_1^{-0.99}$ and
+    $\sigma_v = m_2^{-0.51}$. The multiplier of the network itself applies on top of $\lambda$.
 
     Source: LG-17, arXiv:1811.04918 section 4; the regulariser is LG-13.
 

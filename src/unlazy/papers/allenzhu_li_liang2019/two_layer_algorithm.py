@@ -48,7 +48,9 @@ class _Iterates(NamedTuple):
     random: BiasedTwoLayerParams
 
 
-class _Data(NamedTuple):
+class SgdData(NamedTuple):
+    """What a run of Algorithm 1 is given."""
+
     params: BiasedTwoLayerParams
     x: Float[Array, "n d"]
     y: Float[Array, "n *c"]
@@ -58,14 +60,20 @@ class _Data(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Algorithm1:
+class Algorithm1:
+    """The step of Algorithm 1, and the samples that it draws."""
+
     net: BiasedTwoLayer
     loss: PointwiseLoss
     batch_size: int
 
-    def step(self, state: _State, data: _Data) -> tuple[Float[Array, ""], _State]:
-        key = jr.fold_in(data.key, state.step)
-        rows = jr.randint(key, (self.batch_size,), 0, data.x.shape[0])
+    def rows(self, step: Int[Array, ""], data: SgdData) -> Int[Array, " batch"]:
+        """The samples of a step, drawn with replacement."""
+        key = jr.fold_in(data.key, step)
+        return jr.randint(key, (self.batch_size,), 0, data.x.shape[0])
+
+    def step(self, state: _State, data: SgdData) -> tuple[Float[Array, ""], _State]:
+        rows = self.rows(state.step, data)
 
         def objective(W: Float[Array, "m d"]) -> Float[Array, ""]:
             outputs = self.net(_with(data.params, W), data.x[rows])
@@ -79,7 +87,7 @@ class _Algorithm1:
         random = jnp.where(step == data.random_step, W, state.random)
         return loss, _State(W, average, random, step)
 
-    def params(self, state: _State, data: _Data) -> _Iterates:
+    def params(self, state: _State, data: SgdData) -> _Iterates:
         return _Iterates(*(_with(data.params, W) for W in state[:3]))
 
 
@@ -166,9 +174,9 @@ def two_layer_sgd(
     key_steps, key_choice = jr.split(key)
     chosen = jr.randint(key_choice, (), 1, steps + 1)
     history = run_loop(
-        _Algorithm1(net, pointwise(loss), batch_size),
+        Algorithm1(net, pointwise(loss), batch_size),
         _State(params.W, params.W, params.W, jnp.zeros((), int)),
-        _Data(params, x, y, jnp.asarray(rate, params.W.dtype), chosen, key_steps),
+        SgdData(params, x, y, jnp.asarray(rate, params.W.dtype), chosen, key_steps),
         steps=steps,
         record={name: _OfLast(function) for name, function in (record or {}).items()},
         record_every=max(1, steps // 100) if record_every is None else record_every,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training data and mean loss of the learners' own algorithms."""
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -42,3 +43,9 @@ def mean_loss(
         return jnp.mean(squares / (1 + jnp.sqrt(1 + squares)))  # not sqrt - 1, which cancels
     losses = loss(outputs, y)
     return jnp.mean(losses if losses.ndim == 1 else jnp.sum(losses, axis=1))
+
+
+def loss_bounds(loss: PointwiseLoss, outputs: int) -> tuple[float, float]:
+    """The Lipschitz constant and the curvature of `mean_loss` in the outputs of one sample."""
+    alone = outputs == 1 or loss == pointwise("pseudo-huber")
+    return loss.lipschitz * (1.0 if alone else math.sqrt(outputs)), loss.curvature
