@@ -6,6 +6,9 @@ from unlazy.papers.allenzhu_li_liang2019.concept_classes import product_concept 
 from unlazy.papers.allenzhu_li_liang2019.coupling import flip_first_layer as flip_first_layer
 from unlazy.papers.allenzhu_li_liang2019.coupling import pseudo_terms as pseudo_terms
 from unlazy.papers.allenzhu_li_liang2019.coupling import signed_coupling as signed_coupling
+from unlazy.papers.allenzhu_li_liang2019.descent_directions import (
+    descent_alternatives as descent_alternatives,
+)
 from unlazy.papers.allenzhu_li_liang2019.function_complexities import (
     function_complexity as function_complexity,
 )

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -91,9 +90,10 @@ def two_layer_regret(
 
     Example:
         >>> net = BiasedTwoLayer(inputs=2, width=16, init_scale=0.1)
-        >>> params, data = net.init(key=jr.key(0)), (jnp.eye(2), jnp.ones(2))
+        >>> params, data = net.init(key=jax.random.key(0)), (jnp.eye(2), jnp.ones(2))
         >>> found = two_layer_regret(
-        ...     net, params, data, np.zeros((16, 2)), learning_rate=1.0, steps=50, key=jr.key(1))
+        ...     net, params, data, np.zeros((16, 2)), learning_rate=1.0, steps=50,
+        ...     key=jax.random.key(1))
         >>> print(found.distance, found.regret <= found.bound)
         0.0 True
     """
@@ -115,16 +115,18 @@ def two_layer_regret(
     dW = jnp.asarray(dW, dtype)
     settings = SgdData(params, x, y, jnp.asarray(learning_rate, dtype), jnp.asarray(0), key)
     terms = _run(Algorithm1(net, pointwise(loss), batch_size), settings, dW, steps)
-    means = _Terms(*(float(np.mean(np.asarray(term, np.float64))) for term in terms))
+    value, pseudo, opt, square, coupling = (
+        float(np.mean(np.asarray(term, np.float64))) for term in terms
+    )
     length = float(np.sum(np.square(np.asarray(dW, np.float64))))
     return TwoLayerRegret(
-        loss=means.loss,
-        loss_gap=means.loss - means.pseudo,
-        opt=means.opt,
-        regret=means.pseudo - means.opt,
+        loss=value,
+        loss_gap=value - pseudo,
+        opt=opt,
+        regret=pseudo - opt,
         distance=length / (2 * learning_rate * steps),
-        steps=learning_rate / 2 * means.square,
-        coupling=means.coupling,
+        steps=learning_rate / 2 * square,
+        coupling=coupling,
     )
 
 
