@@ -281,9 +281,6 @@ def test_bad_starts_and_concepts_are_refused(no_shape_checker):
         three_layer_weights(params, product(), np.eye(D), key=key)
     with pytest.raises(ValueError, match="`start` must be of a network with 4 inputs and 2 outp"):
         three_layer_weights(params, several(), key=key)
-    general = ThreeLayerConcept(*parts, e[:1], e[1:2], e[1:2], e[2:3])
-    with pytest.raises(ValueError, match="generalised class"):
-        three_layer_weights(params, general, key=key)
     with pytest.raises(ValueError, match="`indicators` must be bounded"):
         random_information(params, [indicator_function("sin")], e[:1])
     narrow = ThreeLayerStart(

@@ -11,7 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.core.checks import check_finite, check_inputs, check_positive, check_unit_rows
+from unlazy.core.checks import (
+    check_count,
+    check_finite,
+    check_inputs,
+    check_positive,
+    check_unit_rows,
+)
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import ThreeLayerParams
@@ -64,8 +70,10 @@ def random_information(
     w: Float[Array | np.ndarray, "q d"],
     x: Float[Array | np.ndarray, "n d"] | None = None,
     *,
+    times: Float[Array | np.ndarray, "q d"] | None = None,
     tau: float = 0.6,
     last: float = 0.5,
+    chunks: int = 1,
 ) -> RandomInformation:
     r"""Read the values of functions of the input off the random weights of two layers.
 
@@ -82,15 +90,23 @@ def random_information(
     takes far from the one that $h_j$ was made for. V is read once, in groups of rows. The mean
     squares of the start must be $1/m_1$ for W and $b_1$ and $1/m_2$ for V, up to chance.
 
-    Source: LG-44 and step 1 of LG-45, arXiv:1811.04918 Lemma 6.4; $x_d$ is explicit.
+    With the directions $w^*_{3,j}$ in `times` the entries $\langle w_{j'}, w^*_{3,j}\rangle$ take
+    the place of $W_{j',d}$. Then z carries the products $\phi_j(\langle w^*_j, x\rangle)
+    \langle w^*_{3,j}, x\rangle$, and $C' = C \sqrt q/\sqrt\tau$.
+
+    Source: LG-44 and step 1 of LG-45, arXiv:1811.04918 Lemma 6.4, with Remark 4.2; $x_d$ is
+    explicit.
 
     Args:
         start: the network at its start, of init="learner".
         indicators: $h_j$, bounded: see `IndicatorFunction.clipped`.
-        w: $w^*_j$, unit rows orthogonal to the last coordinate.
+        w: $w^*_j$, unit rows orthogonal to the last coordinate, or to those of `times`.
         x: points of unit norm with last coordinate `last`, where the second layer is evaluated.
+        times: $w^*_{3,j}$, unit rows; None for functions without such a factor.
         tau: share of the neurons used.
         last: $x_d$, the last coordinate of every input.
+        chunks: S, parts of every block with a z of their own, whose sum over $\sqrt S$ is the z of
+            the block. The paper takes $(m_1/q)^{1/3}$, which makes the rest of $n_i$ Gaussian.
 
     Example:
         >>> import unlazy as ul
@@ -101,31 +117,37 @@ def random_information(
         >>> print(found.z.shape, abs(found.shares.mean() - 0.6) < 0.02)
         (500, 1) True
     """
-    first = _checked_first(start, indicators, w, last)
+    first = _checked_first(start, indicators, w, times, last, chunks)
     rows = _checked_points(x, first.W.shape[1], last)
     bound = max(h.bound for h in indicators)
     if not math.isfinite(bound):
         raise ValueError("`indicators` must be bounded. Use IndicatorFunction.clipped.")
     m1, q = len(first.W), len(indicators)
-    block = np.arange(m1) * q // m1
+    chunk = np.arange(m1) * (q * chunks) // m1
     root = math.sqrt(m1)
-    y = np.empty(m1)
+    y, entries = np.empty(m1), np.empty(m1)
     for j, h in enumerate(indicators):
-        mine = block == j
+        mine = chunk // chunks == j
+        entries[mine] = first.W[mine] @ first.times[j]
         y[mine] = h(root * (first.W[mine] @ first.w[j]), root * first.b1[mine]) / bound
     sets = interval_partition(np.clip(y, -1.0, 1.0), tau)
-    members = np.equal(block[:, None], np.arange(q)).astype(np.float64)
+    members = np.equal(chunk[:, None], np.arange(q * chunks)).astype(np.float64)
     S = np.maximum(rows @ first.W.T + first.b1, 0)
-    streamed = _stream(start, sets.thresholds(), members, first.W[:, -1], S)
+    streamed = _stream(start, sets.thresholds(), members, entries, S)
     m2 = len(streamed.z)
     check_learner_scale(Squares(streamed.squares, m1 * m2), m2, "V", "m2")
     return RandomInformation(
-        z=root * streamed.z,
-        shares=streamed.counts / members.sum(axis=0),
-        scale=bound * math.sqrt(q) / (float(last) * math.sqrt(tau)),
+        z=root * _blocks(streamed.z, chunks) / math.sqrt(chunks),
+        shares=_blocks(streamed.counts, chunks) / _blocks(members.sum(axis=0)[None], chunks),
+        scale=bound * math.sqrt(q) / ((float(last) if times is None else 1.0) * math.sqrt(tau)),
         bound=bound,
         hidden=streamed.hidden,
     )
+
+
+def _blocks(values: np.ndarray, chunks: int) -> np.ndarray:
+    """The sums over the chunks of every block."""
+    return values.reshape(len(values), -1, chunks).sum(axis=2)
 
 
 def check_learner_scale(weights: Squares, width: int, name: str, letter: str) -> None:
@@ -143,6 +165,7 @@ class _First(NamedTuple):
     W: np.ndarray
     b1: np.ndarray
     w: np.ndarray
+    times: np.ndarray  # the direction whose entries carry the information, by function
 
 
 class _Streamed(NamedTuple):
@@ -190,7 +213,7 @@ def _group(V: Array, edges, both: Array, S: Array, root: Array) -> tuple[Array, 
     return sums, counts, jnp.matmul(V, S.T, precision=_HIGHEST), jnp.sum(V**2, axis=1)
 
 
-def _checked_first(start, indicators, w, last: float) -> _First:
+def _checked_first(start, indicators, w, times, last: float, chunks: int) -> _First:
     check_kind(start, ThreeLayerParams, ThreeLayerStart, name="start")
     W, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
     w = np.asarray(w, np.float64)
@@ -203,18 +226,26 @@ def _checked_first(start, indicators, w, last: float) -> _First:
             f"`w` must have shape ({len(indicators)}, {W.shape[1]}), one row for each of "
             f"indicators, got w.shape={w.shape}."
         )
-    if len(indicators) > len(W):  # a function without neurons has no share of them
+    check_count(chunks, "chunks")
+    if len(indicators) * chunks > len(W):  # a chunk without neurons has no share of them
         raise ValueError(
-            f"`indicators` must be at most {len(W)}, one for each first-layer neuron, "
-            f"got {len(indicators)}. Use a wider network."
+            f"`indicators` must be at most {len(W) // chunks}, one for each first-layer neuron of "
+            f"a chunk, got {len(indicators)}. Use a wider network."
         )
     w = unit_rows(w, "w")
-    if np.max(np.abs(w[:, -1])) > 1e-6:
+    to = "the last coordinate" if times is None else "those of `times`"
+    times = np.tile(np.eye(W.shape[1])[-1], (len(w), 1)) if times is None else times
+    times = unit_rows(times, "times")
+    if times.shape != w.shape:
         raise ValueError(
-            "`w` must have rows orthogonal to the last coordinate, "
-            f"got an entry of {np.max(np.abs(w[:, -1])):.3g} there."
+            f"`times` must have the shape of w, {w.shape}, got times.shape={times.shape}."
         )
-    return _First(W, b1, w)
+    overlap = float(np.max(np.abs(np.sum(w * times, axis=1))))
+    if overlap > 1e-6:
+        raise ValueError(
+            f"`w` must have rows orthogonal to {to}, got an inner product of {overlap:.3g}."
+        )
+    return _First(W, b1, w, times)
 
 
 def _checked_points(x, d: int, last: float) -> np.ndarray:

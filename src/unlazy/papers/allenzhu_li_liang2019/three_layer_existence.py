@@ -37,8 +37,9 @@ class ThreeLayerWeights(eqx.Module):
     r"""Movements whose three-layer pseudo network is the target, up to the widths.
 
     V* has rank p1 and is kept as $\sum_t \text{left}_t\, \text{right}_t^\top$; `dense_V` forms it.
-    W* moves the last coordinate only. Arrays are float64. Without points the errors are nan, and so
-    is the correlation where outputs or target do not vary, as at a single point.
+    W* moves the last coordinate only, but for concepts with `w4`. Arrays are float64. Without
+    points the errors are nan, and so is the correlation where outputs or target do not vary, as at
+    a single point.
 
     In place of the $\phi_{1,j}$ stand the functions that the bounded h of `first` build. `bias` is
     the largest difference of the two over the inner products that inputs can have, divided by the
@@ -80,6 +81,7 @@ def three_layer_weights(
     variance: Literal["reduced", "paper"] = "reduced",
     first: Sequence[IndicatorFunction] | None = None,
     balance: float | None = None,
+    chunks: int = 1,
     key: PRNGKeyArray,
 ) -> ThreeLayerWeights:
     r"""Hidden weights W* and V* whose three-layer pseudo network approximates a concept.
@@ -100,12 +102,15 @@ def three_layer_weights(
     a bias of .05 it is 17 for the identity, 39 for exp, 62 for sin, 107 for $z^2$, 417 for tanh and
     518 for $z^3$, and the width $m_2$ needed grows like its square.
 
-    Source: LG-45, arXiv:1811.04918 Lemma 6.2; one block of neurons for each function.
+    In the generalised class $w^*_{4,j}$ takes the place of $e_d/x_d$ in W*, and z carries the
+    products with $\langle w^*_{3,j}, x\rangle$: see `random_information`.
+
+    Source: LG-45, arXiv:1811.04918 Lemma 6.2, with Remark 4.2.
 
     Args:
         start: the network at its start, of multiplier 1 and init="learner", whose mean squares are
             checked: $1/m_1$ for W and $b_1$, $1/m_2$ for V and $b_2$, $s^2$ for a.
-        concept: the target; not of the generalised class, and with `w1` orthogonal to $e_d$.
+        concept: the target, with `w1` orthogonal to $e_d$ unless it has `w3`.
         x: points of unit norm with last coordinate `last`, where the error is measured.
         tau: share of the neurons that carry information.
         last: $x_d$.
@@ -120,6 +125,7 @@ def three_layer_weights(
             $h_\Phi$ for the average over neurons: about a third of the squared error.
         first: the bounded h for $\phi_{1,j}$, in place of those that `error` and `limit` give.
         balance: $\kappa$; by default such that the rows of V* are at most $\sqrt{m_1}/m_2$ long.
+        chunks: of `random_information`.
         key: for the signs.
 
     Example:
@@ -139,12 +145,14 @@ def three_layer_weights(
     a = _checked(start, concept, output_scale)
     check_positive(last, "last")
     # The largest product of a unit input with a unit direction that leaves its last entry out.
-    reach = math.sqrt(max(1 - float(last) ** 2, 0.0))
+    reach = math.sqrt(max(1 - float(last) ** 2, 0.0)) if concept.w3 is None else 1.0
     if first is None:
         first = [
             bounded_indicator(phi, error=error, limit=limit, reach=reach) for phi in concept.inner1
         ]
-    info = random_information(start, first, concept.w1, x, tau=tau, last=last)
+    info = random_information(
+        start, first, concept.w1, x, times=concept.w3, tau=tau, last=last, chunks=chunks
+    )
     b2 = np.asarray(start.b2, np.float64)
     left = _left(info, concept, a, b2, method, variance, float(output_scale))
     W0, b1 = np.asarray(start.W, np.float64), np.asarray(start.b1, np.float64)
@@ -154,9 +162,7 @@ def three_layer_weights(
         balance = float(np.max(np.abs(left))) * left.shape[1] * math.sqrt(len(left)) or 1.0
     check_positive(balance, "balance")
     left = left / balance
-    second = _second(W0, b1, concept, method)
-    dW = np.zeros_like(W0)
-    dW[:, -1] = balance * np.sum(right * second, axis=0) / (len(W0) * last)
+    dW = balance * _second(W0, b1, right, concept, method, last) / len(W0)
     outputs = _outputs(info, a, left, right, b2, W0, b1, dW, x)
     # Measured against the concept: an h that was given may be made for another function.
     pairs = zip(first, concept.inner1, strict=True)
@@ -189,23 +195,32 @@ def _left(
     return np.atleast_2d(concept.a).T @ w * np.stack(values) / (m2 * output_scale)
 
 
-def _second(W0, b1, concept: ThreeLayerConcept, method: Method) -> Float64[np.ndarray, "p1 m1"]:
+def _second(
+    W0, b1, right, concept: ThreeLayerConcept, method: Method, last: float
+) -> Float64[np.ndarray, "m1 d"]:
+    """The rows of W*, at balance 1 and without the mean over neurons."""
     root = math.sqrt(len(W0))
     directions = root * (W0 @ concept.w2.T)
     hs = [indicator_function(phi, method=method) for phi in concept.inner2]
     values = np.stack([h(directions[:, j], root * b1) for j, h in enumerate(hs)])
-    return concept.v2 @ values
+    constant = np.tile(np.eye(W0.shape[1])[-1] / last, (len(hs), 1))  # <constant, x> = 1
+    along = constant if concept.w4 is None else concept.w4
+    return ((right.T @ concept.v2) * values.T) @ along
 
 
 def _outputs(info, a, left, right, b2, W0, b1, dW, x) -> Float64[np.ndarray, "n k"]:
-    """g^(0) through the low rank of V*: nothing of size m1 m2 is formed."""
+    """g^(0), with the signs of the start."""
     if x is None:
         return np.zeros((0, a.shape[0]))
     x = np.asarray(x, np.float64)
-    active = (info.hidden + b2 >= 0).astype(np.float64)
-    moved = (x @ W0.T + b1 >= 0) * (x @ dW.T)
-    inner = moved @ right.T  # (n, p1)
-    outer = np.stack([(active * row) @ a.T for row in left])  # (p1, n, k)
+    masks = x @ W0.T + b1 >= 0, info.hidden + b2 >= 0
+    return low_rank_outputs(masks, a, left, right, dW, x)
+
+
+def low_rank_outputs(masks, a, left, right, dW, x) -> Float64[np.ndarray, "n k"]:
+    """g^(b,b) for the masks of both layers, through the low rank of V*: nothing is m1 by m2."""
+    inner = (masks[0] * (x @ dW.T)) @ right.T  # (n, p1)
+    outer = np.stack([(masks[1] * row) @ a.T for row in left])  # (p1, n, k)
     return np.einsum("tnk,nt->nk", outer, inner)
 
 
@@ -220,7 +235,7 @@ def _report(dW, left, right, balance, known, outputs, concept, x) -> ThreeLayerW
     with float64():
         return ThreeLayerWeights(
             *(jnp.asarray(dW), left, right, float(balance)),
-            norm_W_2_inf=float(np.max(np.abs(dW))),
+            norm_W_2_inf=float(np.max(np.linalg.norm(dW, axis=1))),
             norm_V_2_inf=float(np.max(lengths)),
             **known,
             outputs=outputs,
@@ -242,8 +257,6 @@ def _checked(
             f"`start` must be of a network with {d} inputs and {k} outputs, as the concept, "
             f"got W.shape={np.shape(start.W)} and a.shape={np.shape(start.a)}."
         )
-    if concept.w3 is not None or concept.w4 is not None:
-        raise ValueError("`concept` must not be of the generalised class: leave w3 and w4 out.")
     # The scales of b2 and a; `random_information` looks at the others.
     check_positive(output_scale, "output_scale")
     for name, value in (("b2", start.b2), ("a", start.a)):
