@@ -9,6 +9,9 @@ from unlazy.papers.allenzhu_li_liang2019.coupling import signed_coupling as sign
 from unlazy.papers.allenzhu_li_liang2019.descent_directions import (
     descent_alternatives as descent_alternatives,
 )
+from unlazy.papers.allenzhu_li_liang2019.existence_after_coupling import (
+    existence_after_coupling as existence_after_coupling,
+)
 from unlazy.papers.allenzhu_li_liang2019.function_complexities import (
     function_complexity as function_complexity,
 )
