@@ -13,6 +13,7 @@ from unlazy.losses import pointwise
 from unlazy.nets import BiasedTwoLayer, BiasedTwoLayerParams, ThreeLayer
 from unlazy.papers.allenzhu_li_liang2019 import two_layer_sgd
 from unlazy.papers.shared.learner_data import mean_loss
+from unlazy.papers.shared.learner_losses import CrossEntropy
 
 
 def small(getkey, outputs=None, width=12):
@@ -210,3 +211,54 @@ def test_labels_and_parameters_that_do_not_fit_are_named(getkey, no_shape_checke
         two_layer_sgd(net, other.init(key=getkey()), (x, y), key=jr.key(0))
     with pytest.raises(TypeError, match="`net` must be a BiasedTwoLayer, got ThreeLayer"):
         two_layer_sgd(other, params, (x, y), key=jr.key(0))
+
+
+def test_cross_entropy_has_the_stated_bounds(x64):
+    # Section 2 asks for 1-Lipschitz, 1-smooth and at most 1 at zero; with k classes these are
+    # sqrt 2, 1/2 and log k, by the gradient p - y and the Hessian diag(p) - p p^T.
+    rng, loss = np.random.default_rng(0), CrossEntropy()
+    for k, size in ((2, 3.0), (5, 30.0)):
+        f = jnp.asarray(size * rng.normal(size=(40, k)))
+        y = jnp.asarray(np.eye(k)[rng.integers(k, size=40)])
+        p = np.exp(f - np.max(f, axis=1, keepdims=True))
+        p = p / p.sum(axis=1, keepdims=True)
+        by_hand = -np.log(np.sum(p * np.asarray(y), axis=1))
+        np.testing.assert_allclose(loss(f, y), by_hand, rtol=1e-9, atol=1e-12)
+        assert float(mean_loss(loss, f, y)) == pytest.approx(by_hand.mean(), rel=1e-9)
+        slopes = np.asarray(jax.grad(lambda f: jnp.sum(loss(f, y)))(f))  # noqa: B023
+        np.testing.assert_allclose(slopes, p - np.asarray(y), atol=1e-12)
+        lengths = np.linalg.norm(slopes, axis=1)
+        assert lengths.max() <= loss.lipschitz + 1e-12
+        curvatures = [np.linalg.eigvalsh(np.diag(row) - np.outer(row, row))[-1] for row in p]
+        assert max(curvatures) <= loss.curvature + 1e-12
+        np.testing.assert_allclose(loss(0 * f, y), np.log(k), rtol=1e-12)
+    assert lengths.max() > 1.41  # far on the wrong side; for k = 2 the curvature is 1/2 at zero
+    half = np.full(2, 0.5)
+    assert np.linalg.eigvalsh(np.diag(half) - np.outer(half, half))[-1] == pytest.approx(0.5)
+
+
+def test_classes_are_learnt_with_cross_entropy():
+    # Three sectors of the plane. The bound of LG-38 has L = sqrt 2.
+    x = np.random.default_rng(1).normal(size=(150, 2)).astype(np.float32)
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    classes = np.argmax(x @ np.array([[1, -0.5, -0.5], [0, 0.9, -0.9]], np.float32), axis=1)
+    data = (x, np.eye(3, dtype=np.float32)[classes])
+    net = BiasedTwoLayer(2, 64, 3, init_scale=0.1)
+    params = net.init(key=jr.key(2))
+    run = two_layer_sgd(
+        net, params, data, loss="cross-entropy", steps=1500, batch_size=4, iterate="last",
+        learning_rate=0.3, key=jr.key(3),
+    )  # fmt: skip
+    found = np.argmax(net(run.params, jnp.asarray(x)), axis=1)
+    assert np.mean(found == classes) > 0.9
+    moved = np.linalg.norm(run.params.W - params.W, axis=1).max()
+    assert moved <= 0.3 * 1500 * math.sqrt(2) * math.sqrt(3) * np.abs(params.a).max()
+
+
+def test_labels_that_are_no_probabilities_are_named(getkey, no_shape_checker):
+    net, params, (x, y) = small(getkey, outputs=3)
+    with pytest.raises(ValueError, match="`y` must have rows of probabilities for the cross-en"):
+        two_layer_sgd(net, params, (x, y), loss="cross-entropy", key=jr.key(0))
+    alone, start, (x, y) = small(getkey)
+    with pytest.raises(ValueError, match=r"`y` must have shape \(n, k\) with k >= 2 classes"):
+        two_layer_sgd(alone, start, (x, jnp.ones(8)), loss="cross-entropy", key=jr.key(0))

@@ -15,7 +15,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.random_draws import draw_signs
-from unlazy.losses import check_targets
 from unlazy.nets import ThreeLayerParams
 from unlazy.nets.checking import check_kind, check_owner
 from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
@@ -24,6 +23,7 @@ from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
 )
 from unlazy.papers.shared.conditions import check_epsilon
 from unlazy.papers.shared.learner_data import Data, check_learner_data
+from unlazy.papers.shared.learner_losses import check_learner_targets
 
 
 class DescentAlternatives(eqx.Module):
@@ -108,7 +108,7 @@ def descent_alternatives(
         check_owner(movement, {part: shapes[part] for part in ("W", "V")}, name)
     dtype = params.W.dtype
     batch = check_learner_data(data, objective.net.output_shape[:-1], dtype)
-    check_targets(objective.loss, batch[1])
+    check_learner_targets(objective.loss, batch[1])
     numbers = jnp.asarray(lam, dtype), jnp.asarray(eta, dtype)
     found = _changes(objective, params, Place(delta, star, batch), numbers, jr.split(key, draws))
     base, step, decay = (np.asarray(values, np.float64) for values in found)

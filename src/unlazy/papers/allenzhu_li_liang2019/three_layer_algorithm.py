@@ -17,7 +17,6 @@ from unlazy.core.checks import check_count, check_key, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.trees import gaussian_like
-from unlazy.losses import PointwiseLoss, check_targets
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.nets.checking import check_kind, check_owner
 from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
@@ -26,6 +25,7 @@ from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
     check_range,
 )
 from unlazy.papers.shared.learner_data import Data, check_learner_data
+from unlazy.papers.shared.learner_losses import LearnerLoss, check_learner_targets
 from unlazy.train.history import Outcome
 
 
@@ -65,7 +65,7 @@ def three_layer_sgd(
     data: Data,
     *,
     variant: int = 2,
-    loss: str | PointwiseLoss = "pseudo-huber",
+    loss: str | LearnerLoss = "pseudo-huber",
     learning_rate: int | float = 1e-2,
     rounds: int = 40,
     inner_steps: int = 250,
@@ -139,7 +139,7 @@ def three_layer_sgd(
     check_kind(net, ThreeLayer)
     check_owner(params, net.shapes)
     batch = check_learner_data(data, net.output_shape[:-1], params.W.dtype)
-    check_targets(loss, batch[1])
+    check_learner_targets(loss, batch[1])
     counts = {"rounds": rounds, "inner_steps": inner_steps, "batch_size": batch_size}
     for name, value in (counts | {"candidates": candidates}).items():
         check_count(value, name)

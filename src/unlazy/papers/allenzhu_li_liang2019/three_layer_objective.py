@@ -18,9 +18,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_finite, check_name, check_positive, is_known
 from unlazy.core.entries import entry
-from unlazy.losses import PointwiseLoss, pointwise
 from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.papers.shared.learner_data import mean_loss
+from unlazy.papers.shared.learner_losses import LearnerLoss, learner_loss
 
 
 @entry
@@ -152,7 +152,7 @@ class ThreeLayerObjective:
 
     net: ThreeLayer
     variant: int = 2
-    loss: str | PointwiseLoss = "pseudo-huber"
+    loss: str | LearnerLoss = "pseudo-huber"
     sigma_w: int | float | None = None
     sigma_v: int | float | None = None
     lam_w: int | float = 0.1
@@ -161,7 +161,7 @@ class ThreeLayerObjective:
 
     @entry
     def __post_init__(self):
-        object.__setattr__(self, "loss", pointwise(self.loss))
+        object.__setattr__(self, "loss", learner_loss(self.loss))
         check_name(str(self.variant), ["1", "2"], "variant")
         check_positive(self.alpha, "alpha")
         for name in ("sigma_w", "sigma_v", "lam_w", "lam_v"):
@@ -210,7 +210,7 @@ class ThreeLayerObjective:
     ) -> Float[Array, ""]:
         """The mean loss of `lam` times the network, at parameters that hold movement and noise."""
         x, y = batch
-        return mean_loss(pointwise(self.loss), lam * self.net(params, x), y)
+        return mean_loss(learner_loss(self.loss), lam * self.net(params, x), y)
 
     @entry
     def __call__(

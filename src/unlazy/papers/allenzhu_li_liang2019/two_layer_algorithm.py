@@ -14,10 +14,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.entries import entry
-from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import BiasedTwoLayer, BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_owner
 from unlazy.papers.shared.learner_data import Data, check_learner_data, mean_loss
+from unlazy.papers.shared.learner_losses import LearnerLoss, check_learner_targets, learner_loss
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
 
@@ -64,7 +64,7 @@ class Algorithm1:
     """The step of Algorithm 1, and the samples that it draws."""
 
     net: BiasedTwoLayer
-    loss: PointwiseLoss
+    loss: LearnerLoss
     batch_size: int
 
     def rows(self, step: Int[Array, ""], data: SgdData) -> Int[Array, " batch"]:
@@ -107,7 +107,7 @@ def two_layer_sgd(
     params: BiasedTwoLayerParams,
     data: Data,
     *,
-    loss: str | PointwiseLoss = "pseudo-huber",
+    loss: str | LearnerLoss = "pseudo-huber",
     learning_rate: int | float | None = None,
     steps: int | None = None,
     batch_size: int = 1,
@@ -130,7 +130,8 @@ def two_layer_sgd(
 
     $$\|W_t - W_0\|_{2,\infty} \le \eta\, t\, L \sqrt k\, \max_{r,i} |a_{r,i}|$$
 
-    with L = 1 for "pseudo-huber", and $L = \sqrt k$ for "logistic" and "log-cosh".
+    with L = 1 for "pseudo-huber", $L = \sqrt k$ for "logistic" and "log-cosh", and $L = \sqrt 2$
+    for "cross-entropy".
 
     Training runs in the dtype of `params`. Biases and output weights are not trained.
 
@@ -140,7 +141,8 @@ def two_layer_sgd(
         net: the learner.
         params: its initialisation.
         data: `(x, y)`, with y of shape (n,), or (n, k) for k outputs.
-        loss: a name for `losses.pointwise`, or a loss. For k > 1 outputs "pseudo-huber" is that of
+        loss: "cross-entropy", for rows of y with the probabilities of k classes, a name for
+            `losses.pointwise`, or a loss. For k > 1 outputs "pseudo-huber" is that of
             the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$, 1-Lipschitz as for one output; others
             are summed over outputs, with a Lipschitz constant of $\sqrt k$ times their own.
         learning_rate: $\eta$; None for $2/(\varepsilon_a m)$, with $\varepsilon_a$ the root mean
@@ -166,7 +168,7 @@ def two_layer_sgd(
     check_count(batch_size, "batch_size")
     check_name(iterate, ["random", "average", "last"], "iterate")
     x, y = check_learner_data(data, net.output_shape[:-1], params.W.dtype)
-    check_targets(loss, y)
+    check_learner_targets(loss, y)
     steps = 10 * x.shape[0] if steps is None else steps
     check_count(steps, "steps")
     rate = _default_rate(params) if learning_rate is None else learning_rate
@@ -174,7 +176,7 @@ def two_layer_sgd(
     key_steps, key_choice = jr.split(key)
     chosen = jr.randint(key_choice, (), 1, steps + 1)
     history = run_loop(
-        Algorithm1(net, pointwise(loss), batch_size),
+        Algorithm1(net, learner_loss(loss), batch_size),
         _State(params.W, params.W, params.W, jnp.zeros((), int)),
         SgdData(params, x, y, jnp.asarray(rate, params.W.dtype), chosen, key_steps),
         steps=steps,

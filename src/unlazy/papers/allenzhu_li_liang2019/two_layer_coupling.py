@@ -10,11 +10,16 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.entries import entry
-from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import BiasedTwoLayer, BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_owner
 from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import pseudo_output
-from unlazy.papers.shared.learner_data import Data, check_learner_data, loss_bounds, mean_loss
+from unlazy.papers.shared.learner_data import Data, check_learner_data, mean_loss
+from unlazy.papers.shared.learner_losses import (
+    LearnerLoss,
+    check_learner_targets,
+    learner_loss,
+    loss_bounds,
+)
 from unlazy.papers.shared.sign_patterns import sign_pattern
 
 
@@ -50,7 +55,7 @@ def two_layer_coupling(
     params: BiasedTwoLayerParams,
     data: Data,
     *,
-    loss: str | PointwiseLoss = "pseudo-huber",
+    loss: str | LearnerLoss = "pseudo-huber",
 ) -> TwoLayerCoupling:
     r"""How far a two-layer learner and its gradient have left those of its pseudo network.
 
@@ -89,7 +94,7 @@ def two_layer_coupling(
     for one in (start, params):
         check_owner(one, net.shapes)
     x, y = check_learner_data(data, net.output_shape[:-1], params.W.dtype)
-    check_targets(loss, y)
+    check_learner_targets(loss, y)
     before, after = sign_pattern(net, start, x), sign_pattern(net, params, x)
     a = np.atleast_2d(np.asarray(params.a, np.float64))
     k, m = a.shape
@@ -101,7 +106,7 @@ def two_layer_coupling(
     rows_F, rows_G = (s @ a * mask for s, mask in zip(slopes, (D, D0), strict=True))
     sizes, lengths = np.linalg.norm(np.asarray(x, np.float64), axis=1), np.linalg.norm(a, axis=0)
     gap = np.linalg.norm(F - G, axis=1)
-    lipschitz, smooth = loss_bounds(pointwise(loss), k)
+    lipschitz, smooth = loss_bounds(learner_loss(loss), k)
     bound = np.full(len(gap), np.inf)
     if math.isfinite(lipschitz):  # else infinity would meet zeros
         bound = lipschitz * ((D != D0) @ lengths) + smooth * gap * (D0 @ lengths)
@@ -125,8 +130,8 @@ def _rates(tau: float, eps_a: float, k: int, m: int) -> CouplingRates:
 
 
 def _slopes(
-    loss: str | PointwiseLoss, outputs: Float[Array, "n *c"], y: Float[Array, "n *c"]
+    loss: str | LearnerLoss, outputs: Float[Array, "n *c"], y: Float[Array, "n *c"]
 ) -> Float64[np.ndarray, "n *c"]:
     """The gradient of the loss of each sample in its outputs."""
-    slope = jax.grad(lambda out: mean_loss(pointwise(loss), out, y))(outputs)
+    slope = jax.grad(lambda out: mean_loss(learner_loss(loss), out, y))(outputs)
     return len(y) * np.asarray(slope, np.float64)

@@ -12,12 +12,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_finite, check_key, check_positive
 from unlazy.core.entries import entry
-from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import BiasedTwoLayer, BiasedTwoLayerParams
 from unlazy.nets.checking import check_kind, check_owner
 from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import pseudo_output
 from unlazy.papers.allenzhu_li_liang2019.two_layer_algorithm import Algorithm1, SgdData
 from unlazy.papers.shared.learner_data import Data, check_learner_data, mean_loss
+from unlazy.papers.shared.learner_losses import LearnerLoss, check_learner_targets, learner_loss
 from unlazy.papers.shared.sign_patterns import sign_pattern
 
 
@@ -57,7 +57,7 @@ def two_layer_regret(
     data: Data,
     dW: Float[Array | np.ndarray, "m d"],
     *,
-    loss: str | PointwiseLoss = "pseudo-huber",
+    loss: str | LearnerLoss = "pseudo-huber",
     learning_rate: int | float,
     steps: int,
     batch_size: int = 1,
@@ -105,7 +105,7 @@ def two_layer_regret(
         check_count(value, name)
     dtype = params.W.dtype
     x, y = check_learner_data(data, net.output_shape[:-1], dtype)
-    check_targets(loss, y)
+    check_learner_targets(loss, y)
     if np.shape(dW) != net.shapes["W"]:
         raise ValueError(
             f"`dW` must have shape {net.shapes['W']}, that of the hidden weights, "
@@ -114,7 +114,7 @@ def two_layer_regret(
     check_finite(dW, "dW")
     dW = jnp.asarray(dW, dtype)
     settings = SgdData(params, x, y, jnp.asarray(learning_rate, dtype), jnp.asarray(0), key)
-    terms = _run(Algorithm1(net, pointwise(loss), batch_size), settings, dW, steps)
+    terms = _run(Algorithm1(net, learner_loss(loss), batch_size), settings, dW, steps)
     value, pseudo, opt, square, coupling = (
         float(np.mean(np.asarray(term, np.float64))) for term in terms
     )

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training data and mean loss of the learners' own algorithms."""
 
-import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,7 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from unlazy.core.checks import check_inputs, check_labels
-from unlazy.losses import PointwiseLoss, check_shapes, pointwise
+from unlazy.losses import check_shapes, pointwise
+from unlazy.papers.shared.learner_losses import CrossEntropy, LearnerLoss
 
 Data = tuple[Float[Array | np.ndarray, "n d"], Float[Array | np.ndarray, "n *c"]]
 
@@ -29,13 +29,16 @@ def check_learner_data(data: Data, outputs: tuple[int, ...], dtype: Any) -> tupl
 
 
 def mean_loss(
-    loss: PointwiseLoss, outputs: Float[Array, "n *c"], y: Float[Array, "n *c"]
+    loss: LearnerLoss, outputs: Float[Array, "n *c"], y: Float[Array, "n *c"]
 ) -> Float[Array, ""]:
     r"""The mean over samples of the loss of each, summed over its outputs.
 
     Pseudo-Huber is not summed: it is that of the residuals' norm, $\sqrt{1 + \|f - y\|^2} - 1$,
-    which is 1-Lipschitz in the k outputs together, as LG assumes. A sum has $\sqrt k$.
+    which is 1-Lipschitz in the k outputs together, as LG assumes. A sum has $\sqrt k$. Nor is the
+    cross-entropy, which is of all outputs.
     """
+    if isinstance(loss, CrossEntropy):
+        return jnp.mean(loss(outputs, y))
     check_shapes(outputs, y, of="the network's outputs")
     several = outputs.ndim == 2 and outputs.shape[1] > 1
     if several and loss == pointwise("pseudo-huber"):
@@ -43,9 +46,3 @@ def mean_loss(
         return jnp.mean(squares / (1 + jnp.sqrt(1 + squares)))  # not sqrt - 1, which cancels
     losses = loss(outputs, y)
     return jnp.mean(losses if losses.ndim == 1 else jnp.sum(losses, axis=1))
-
-
-def loss_bounds(loss: PointwiseLoss, outputs: int) -> tuple[float, float]:
-    """The Lipschitz constant and the curvature of `mean_loss` in the outputs of one sample."""
-    alone = outputs == 1 or loss == pointwise("pseudo-huber")
-    return loss.lipschitz * (1.0 if alone else math.sqrt(outputs)), loss.curvature
