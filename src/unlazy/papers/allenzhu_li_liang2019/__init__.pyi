@@ -44,6 +44,9 @@ from unlazy.papers.allenzhu_li_liang2019.information_out_of_randomness import (
 from unlazy.papers.allenzhu_li_liang2019.interval_partitions import (
     interval_partition as interval_partition,
 )
+from unlazy.papers.allenzhu_li_liang2019.objective_curvature import (
+    objective_certificate as objective_certificate,
+)
 from unlazy.papers.allenzhu_li_liang2019.pseudo_networks import pseudo_output as pseudo_output
 from unlazy.papers.allenzhu_li_liang2019.rademacher_pseudo_networks import (
     rademacher_pseudo_three_layer as rademacher_pseudo_three_layer,
