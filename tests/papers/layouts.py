@@ -20,6 +20,7 @@ from unlazy.papers.allenzhu_li2019.figures.figure4 import config as figure4
 from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Point
 from unlazy.papers.allenzhu_li_liang2019.figures.figure3 import config as penalty_figure
+from unlazy.papers.allenzhu_li_liang2019.figures.width_and_samples import config as width_figure
 from unlazy.papers.arora2019.figures.figure1 import config as speed_figure
 from unlazy.papers.arora2019.figures.figure2 import config as label_figure
 from unlazy.papers.bai_lee2020.figures.coupling import config as coupling
@@ -289,6 +290,10 @@ def _parity_training(config, seed: int) -> Layout:
     return layout._replace(measured=("train", "test", "norm", "diverged_epoch"))
 
 
+def _width_sweep(config, seed: int) -> Layout:
+    return Layout({"n": np.array(config.sizes)}, ("train", "test"), arrays={"zero": ()})
+
+
 def _certified(config, seed: int) -> Layout:
     measured = ("fraction_bad", "min_ratio", "good", "captured", "gap", "excess")
     return Layout({"n": np.array(config.sizes)}, measured)
@@ -317,6 +322,7 @@ _LAYOUTS: dict[type, Callable[[Any, int], Layout]] = {
     appendix_g.Courses: _courses,
     Point: _point,
     penalty_figure.Training: _penalty,
+    width_figure.Sweep: _width_sweep,
     resnet_figure2.Training: _resnet_training,
     resnet_figure2.Coupled: _coupled_outputs,
     resnet_figure2.Limits: _limits,

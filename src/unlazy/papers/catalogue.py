@@ -18,6 +18,7 @@ _FIGURES = (
     "allenzhu_li_liang2019/figure1",
     "allenzhu_li_liang2019/figure2",
     "allenzhu_li_liang2019/figure3",
+    "allenzhu_li_liang2019/width_and_samples",
     "arora2019/figure1",
     "arora2019/figure2",
     "bai_lee2020/coupling",

@@ -97,7 +97,7 @@ def objective_certificate(
         MeanObjective(objective, params, rows, lam),
         delta,
         data=batch,
-        smoothing=Movement(*objective.spreads),
+        smoothing=Movement(*objective.spreads),  # pyright: ignore[reportArgumentType]  # numbers
         draws=draws,
         gradient_tolerance=gradient_tolerance,
         curvature_tolerance=curvature_tolerance,
