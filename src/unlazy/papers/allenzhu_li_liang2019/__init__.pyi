@@ -3,14 +3,17 @@ from unlazy.papers.allenzhu_li_liang2019.concept_classes import (
 )
 from unlazy.papers.allenzhu_li_liang2019.concept_classes import TwoLayerConcept as TwoLayerConcept
 from unlazy.papers.allenzhu_li_liang2019.concept_classes import product_concept as product_concept
+from unlazy.papers.allenzhu_li_liang2019.coupled_existence import (
+    existence_after_coupling as existence_after_coupling,
+)
 from unlazy.papers.allenzhu_li_liang2019.coupling import flip_first_layer as flip_first_layer
 from unlazy.papers.allenzhu_li_liang2019.coupling import pseudo_terms as pseudo_terms
 from unlazy.papers.allenzhu_li_liang2019.coupling import signed_coupling as signed_coupling
+from unlazy.papers.allenzhu_li_liang2019.coupling_of_two_layers import (
+    two_layer_coupling as two_layer_coupling,
+)
 from unlazy.papers.allenzhu_li_liang2019.descent_directions import (
     descent_alternatives as descent_alternatives,
-)
-from unlazy.papers.allenzhu_li_liang2019.existence_after_coupling import (
-    existence_after_coupling as existence_after_coupling,
 )
 from unlazy.papers.allenzhu_li_liang2019.function_complexities import (
     function_complexity as function_complexity,
@@ -85,12 +88,9 @@ from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import (
     three_layer_regularizer as three_layer_regularizer,
 )
 from unlazy.papers.allenzhu_li_liang2019.two_layer_algorithm import two_layer_sgd as two_layer_sgd
-from unlazy.papers.allenzhu_li_liang2019.two_layer_coupling import (
-    two_layer_coupling as two_layer_coupling,
-)
 from unlazy.papers.allenzhu_li_liang2019.two_layer_existence import (
     two_layer_weights as two_layer_weights,
 )
-from unlazy.papers.allenzhu_li_liang2019.two_layer_regret import (
+from unlazy.papers.allenzhu_li_liang2019.two_layer_optimization import (
     two_layer_regret as two_layer_regret,
 )
