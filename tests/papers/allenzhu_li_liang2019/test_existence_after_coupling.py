@@ -58,6 +58,7 @@ def test_outputs_are_those_of_the_dense_pseudo_network_at_the_new_signs():
     assert min(result.flipped) > 0
 
 
+@pytest.mark.slow
 def test_weights_stay_good_as_far_as_few_signs_change():
     # Measured at widths (200, 16000): changes of .06, .08 and .12 to .20 at c = .1, .3, 1, next to
     # errors of .17 and .69 of two starts.

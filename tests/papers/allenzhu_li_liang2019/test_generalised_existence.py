@@ -107,6 +107,7 @@ def test_weights_of_the_generalised_class_are_their_formula(x64):
     np.testing.assert_allclose(found.outputs, g, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_generalised_target_is_reached_on_average():
     # Outputs of 12 starts, averaged: the correlation was .92, on two other dozens .64 and .92.
     x, c = points(24), general()
