@@ -6,8 +6,10 @@ import jax.scipy.stats
 import numpy as np
 import pytest
 
+from unlazy.nets import ResNet3
 from unlazy.papers.allenzhu_li2019 import (
     ResNetConstants,
+    parity_concept,
     rademacher_weight_norms,
     resnet_sample_sizes,
     resnet_theory,
@@ -71,6 +73,7 @@ def test_every_condition_can_fail():
     assert resnet_theory(**good).valid
     breaks = {
         "alpha <= 1/(k p_G C_s(G))": {"alpha": 0.6},
+        "OPT + (alpha k p_G C_s(G))^4 (1 + B_F)^2 <= delta": {"delta": 0.0143},
         "m^(1/8+.001) sigma_w <= tau_w": {"sigma_w": 0.5},
         "tau_w <= m^(1/8-.001) sigma_w^(1/4)": {"c_s_F": 3.0},
         "sigma_v (k/m)^(3/8) <= tau_v": {"sigma_v": 40.0},
@@ -85,6 +88,55 @@ def test_every_condition_can_fail():
     assert [c.text for c in resnet_theory(**good).conditions] == list(breaks)
     for text, change in breaks.items():
         assert text in [c.text for c in resnet_theory(**(good | change)).failed]
+
+
+def test_samples_grow_like_the_inverse_square_of_the_promised_risk():
+    # T = tau_w^2 / min(1, delta^2): four times the samples for half the risk, and no fewer above 1.
+    settings: dict[str, Any] = {"alpha": 0.03, "c_s_F": 2.0, "c_s_G": 2.0}
+    least = resnet_theory(10**6, 2, **settings)
+    risks = np.array([1.5, 3.0, 6.0]) * least.delta
+    found = [resnet_theory(10**6, 2, delta=float(risk), **settings) for risk in risks]
+    steps = [theory.steps for theory in found]
+    slope = np.polyfit(np.log(risks), np.log(steps), 1)[0]
+    assert slope == pytest.approx(-2, abs=1e-9)
+    assert steps[0] == pytest.approx(least.steps / 1.5**2)
+    assert [theory.delta for theory in found] == pytest.approx(risks)
+    assert found[0].rate_w == pytest.approx(min(0.1, risks[0]))
+    assert {c.text for c in found[0].failed} == {c.text for c in least.failed}
+    above = [resnet_theory(10**6, 2, delta=risk, **settings).steps for risk in (1.0, 50.0)]
+    assert above[0] == above[1] == pytest.approx(least.tau_w**2)
+    # A risk below the floor is no promise of the theorem, and the floor is that with OPT.
+    noisy = resnet_theory(10**6, 2, delta=least.delta, opt=0.01, **settings)
+    missed = next(c for c in noisy.failed if c.text.startswith("OPT"))
+    assert missed.excess == pytest.approx(1 + 0.01 / least.delta)
+
+
+def test_theory_of_a_concept_and_a_network_is_that_of_their_numbers():
+    # Two routes: the numbers copied by hand from the complexity, the concept itself.
+    parity = parity_concept((0, 2, 5), inputs=7, alpha=-0.2)
+    net = ResNet3(7, 300, 3, sigma_w=0.3, sigma_v=2.5)
+    known = parity.complexity(constant=3.0)
+    by_hand = resnet_theory(
+        300,
+        3,
+        alpha=0.2,
+        c_s_F=known.base.c_s,
+        c_s_G=known.composite.c_s,
+        p_F=known.base_terms,
+        p_G=known.composite_terms,
+        B_F=1.0,
+        delta=0.4,
+        opt=0.1,
+        sigma_w=0.3,
+        sigma_v=2.5,
+    )
+    found = parity.theory(net, B_F=1.0, delta=0.4, opt=0.1, constant=3.0)
+    assert str(found) == str(by_hand)
+    assert found.tau_w == pytest.approx(3 * 1 * 3.0 * 2 * math.sqrt(2 * 7 / 3))  # k C* (i+1) |c_1|
+    with pytest.raises(ValueError, match="`net` must have 7 inputs and 3 outputs, as the concept"):
+        parity.theory(ResNet3(6, 300, 3))
+    with pytest.raises(ValueError, match=r"net\.init_kind='experiment'"):
+        parity.theory(ResNet3(7, 300, 3, init="experiment"))
 
 
 def test_hidden_constants_multiply():
@@ -213,6 +265,7 @@ def unit(w):
         ({"m": 0}, "`m` must be an integer >= 1"),
         ({"alpha": 0.0}, "`alpha` must be a positive number"),
         ({"c_s_G": -1.0}, "`c_s_G` must be a positive number"),
+        ({"delta": 0.0}, "`delta` must be a positive number"),
         ({"opt": -0.1}, "`opt` must be finite and at least 0"),
     ],
 )

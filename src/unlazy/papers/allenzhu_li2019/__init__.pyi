@@ -16,6 +16,10 @@ from unlazy.papers.allenzhu_li2019.parity_networks import pad_inputs as pad_inpu
 from unlazy.papers.allenzhu_li2019.parity_networks import parity_network as parity_network
 from unlazy.papers.allenzhu_li2019.parity_networks import repeat_neurons as repeat_neurons
 from unlazy.papers.allenzhu_li2019.resnet_kernel import resnet_ntk as resnet_ntk
+from unlazy.papers.allenzhu_li2019.separations import (
+    composed_sample_sizes as composed_sample_sizes,
+)
+from unlazy.papers.allenzhu_li2019.separations import resnet_times as resnet_times
 from unlazy.papers.allenzhu_li2019.weight_norms import (
     rademacher_weight_norms as rademacher_weight_norms,
 )

@@ -12,6 +12,12 @@ from jaxtyping import Array, Float, Float64, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_finite, check_key
 from unlazy.core.entries import entry
+from unlazy.nets import ResNet3
+from unlazy.papers.allenzhu_li2019.conditions import (
+    ResNetConstants,
+    ResNetTheory,
+    resnet_theory,
+)
 from unlazy.papers.allenzhu_li_liang2019.concept_classes import random_factors, random_rows
 from unlazy.papers.shared import PowerSeries, SeriesComplexity, series_complexity, taylor_series
 from unlazy.papers.shared.smooth_functions import (
@@ -269,6 +275,54 @@ class ResidualConcept(eqx.Module):
         F, G = self.base, self.composite
         known = F.complexity(**options), G.complexity(**options)
         return ResidualComplexity(*known, F.outputs, F.terms, G.terms)
+
+    @entry
+    def theory(
+        self,
+        net: ResNet3,
+        *,
+        B_F: int | float | None = None,
+        opt: int | float = 0.0,
+        delta: int | float | None = None,
+        constant: int | float = 2.0,
+        exponent: int | float = 1.0,
+        constants: ResNetConstants | None = None,
+    ) -> ResNetTheory:
+        """What the theorem prescribes to learn this concept with a network: `resnet_theory`.
+
+        The numbers of terms, the complexities and alpha are those of the concept, the width and the
+        scales of the start those of the network. The other arguments are as there.
+
+        Source: RN-28, arXiv:1905.10337 Theorem 1.
+
+        Raises:
+            ValueError: the network has other inputs or outputs than the concept, is of the general
+                form, or has another start than init="theory".
+        """
+        fits = (net.inputs, net.outputs) == (self.base.inputs, self.base.outputs)
+        if not fits or (net.form, net.init_kind) != ("bottleneck", "theory"):
+            raise ValueError(
+                f"`net` must have {self.base.inputs} inputs and {self.base.outputs} outputs, as "
+                "the concept, form='bottleneck' and init='theory', got "
+                f"net.inputs={net.inputs}, net.outputs={net.outputs}, net.form={net.form!r} and "
+                f"net.init_kind={net.init_kind!r}."
+            )
+        known = self.complexity(constant=constant, exponent=exponent)
+        return resnet_theory(
+            net.width,
+            net.outputs,
+            alpha=abs(self.alpha),
+            c_s_F=known.base.c_s,
+            c_s_G=known.composite.c_s,
+            p_F=self.base.terms,
+            p_G=self.composite.terms,
+            B_F=B_F,
+            opt=opt,
+            delta=delta,
+            sigma_w=net.sigma_w,
+            sigma_v=net.sigma_v,
+            constants=constants,
+        )
 
 
 def _split(series: PowerSeries) -> tuple[np.ndarray, np.ndarray]:

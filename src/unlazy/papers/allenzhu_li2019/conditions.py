@@ -52,6 +52,7 @@ def resnet_theory(
     p_G: int = 1,
     B_F: int | float | None = None,
     opt: int | float = 0.0,
+    delta: int | float | None = None,
     sigma_w: int | float | None = None,
     sigma_v: int | float = 1.0,
     constants: ResNetConstants | None = None,
@@ -59,7 +60,7 @@ def resnet_theory(
     r"""Movements, risk, steps and rates of the theorem for $F + \alpha G(F)$, and its conditions.
 
     $$\tau_w = \max(1, k p_F C_s(F)), \quad \tau_v = \alpha k p_G C_s(G), \quad
-    \delta = \mathrm{OPT} + \alpha^4 (k p_G C_s(G))^4 (1 + B_F)^2, \quad
+    \delta \ge \mathrm{OPT} + \alpha^4 (k p_G C_s(G))^4 (1 + B_F)^2, \quad
     T = \frac{\tau_w^2}{\min(1, \delta^2)}$$
 
     $$\eta_w = \min(0.1, \delta), \qquad \eta_v = \eta_w (\tau_v / \tau_w)^2$$
@@ -68,7 +69,7 @@ def resnet_theory(
     $\tau_v \in [\sigma_v (k/m)^{3/8}, \sigma_v/\mathrm{polylog}]$ and at most 1/polylog,
     $\sigma_v \ge \tau_v^{-2}$, $\alpha \le 1/(k p_G C_s(G))$ and the start is in its ranges. At
     practical widths several fail: this says which, and by what factor. Rates with hidden constants
-    set to 1, never a certified bound.
+    set to 1, never a certified bound. `ResidualConcept.theory` takes a concept and a network.
 
     Source: RN-28, RN-5 and RN-14, arXiv:1905.10337 Theorem 1 and appendix C, where
     $\sigma_v \ge \tau_v^{-2}$ is used without being stated.
@@ -83,6 +84,8 @@ def resnet_theory(
         p_G: terms per output of G.
         B_F: bound on $\|F(x)\|$; None for $\sqrt k p_F C_s(F)$, and 1 for unit-norm F.
         opt: the half risk of the target itself.
+        delta: the risk to be promised; None for the least one. A smaller one than that is a
+            condition that fails.
         sigma_w: $\sigma_w$ of the initialisation; None for $m^{-1/4}$.
         sigma_v: $\sigma_v$.
         constants: the hidden ones; None for 1.
@@ -109,23 +112,27 @@ def resnet_theory(
     positive = {"alpha": alpha, "c_s_F": c_s_F, "c_s_G": c_s_G, "B_F": reach}
     for name, value in (positive | {"sigma_w": spread, "sigma_v": sigma_v}).items():
         check_positive(value, name)
+    if delta is not None:
+        check_positive(delta, "delta")
     if not (math.isfinite(opt) and opt >= 0):
         raise ValueError(f"`opt` must be finite and at least 0, got opt={opt}.")
     size_G = k * p_G * float(c_s_G)
     tau_w = max(1.0, c.tau_w * k * p_F * float(c_s_F))
     tau_v = c.tau_v * float(alpha) * size_G
     root = _power(float(alpha) * size_G, 2) * (1 + reach)
-    delta = float(opt) + c.delta * _power(root, 2)
-    rate_w = min(0.1, delta)
+    least = float(opt) + c.delta * _power(root, 2)
+    promised = least if delta is None else float(delta)
+    rate_w = min(0.1, promised)
     return ResNetTheory(
         tau_w=tau_w,
         tau_v=tau_v,
-        delta=delta,
-        steps=c.steps * _power(min(1.0, delta) / tau_w, -2),
+        delta=promised,
+        steps=c.steps * _power(min(1.0, promised) / tau_w, -2),
         rate_w=rate_w,
         rate_v=rate_w * _power(tau_v / tau_w, 2),
         conditions=(
             Condition("alpha <= 1/(k p_G C_s(G))", float(alpha), 1 / size_G),
+            Condition("OPT + (alpha k p_G C_s(G))^4 (1 + B_F)^2 <= delta", least, promised),
             *_conditions(m, k, tau_w, tau_v, spread, float(sigma_v), c.polylog),
         ),
     )
