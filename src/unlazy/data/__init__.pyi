@@ -10,6 +10,7 @@ from unlazy.data.labels import corrupt_labels as corrupt_labels
 from unlazy.data.labels import random_labels as random_labels
 from unlazy.data.loading import Task as Task
 from unlazy.data.loading import load as load
+from unlazy.data.padding import pad_to_sphere as pad_to_sphere
 from unlazy.data.parities import ComposedParities as ComposedParities
 from unlazy.data.polynomials import LowPlusSparse as LowPlusSparse
 from unlazy.data.tables import read_table as read_table
