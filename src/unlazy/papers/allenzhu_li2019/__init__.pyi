@@ -6,7 +6,11 @@ from unlazy.papers.allenzhu_li2019.concepts import ResidualConcept as ResidualCo
 from unlazy.papers.allenzhu_li2019.conditions import ResNetConstants as ResNetConstants
 from unlazy.papers.allenzhu_li2019.conditions import resnet_sample_sizes as resnet_sample_sizes
 from unlazy.papers.allenzhu_li2019.conditions import resnet_theory as resnet_theory
+from unlazy.papers.allenzhu_li2019.coupling import resnet_coupling as resnet_coupling
 from unlazy.papers.allenzhu_li2019.existence import resnet_weights as resnet_weights
+from unlazy.papers.allenzhu_li2019.gaussian_norms import (
+    sparse_gaussian_norm as sparse_gaussian_norm,
+)
 from unlazy.papers.allenzhu_li2019.gradients import resnet3_gradient as resnet3_gradient
 from unlazy.papers.allenzhu_li2019.gradients import resnet3_patterns as resnet3_patterns
 from unlazy.papers.allenzhu_li2019.parity_concepts import parities_concept as parities_concept
@@ -15,6 +19,7 @@ from unlazy.papers.allenzhu_li2019.parity_networks import ParityNetwork as Parit
 from unlazy.papers.allenzhu_li2019.parity_networks import pad_inputs as pad_inputs
 from unlazy.papers.allenzhu_li2019.parity_networks import parity_network as parity_network
 from unlazy.papers.allenzhu_li2019.parity_networks import repeat_neurons as repeat_neurons
+from unlazy.papers.allenzhu_li2019.progress import resnet_progress as resnet_progress
 from unlazy.papers.allenzhu_li2019.resnet_kernel import resnet_ntk as resnet_ntk
 from unlazy.papers.allenzhu_li2019.separations import (
     composed_sample_sizes as composed_sample_sizes,

@@ -2,18 +2,24 @@
 """Lemmas E.1 and C.2: hidden weights that make a residual network a residual concept."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
-from unlazy.core.checks import check_finite, check_inputs, check_positive
+from unlazy.core.checks import check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.nets import ResNet3Params
 from unlazy.papers.allenzhu_li2019.concepts import BiasedConcept, ResidualConcept
+from unlazy.papers.allenzhu_li2019.hidden_layers import (
+    HiddenLayers,
+    groups_of_rows,
+    hidden_layers,
+    with_one,
+)
 from unlazy.papers.allenzhu_li_liang2019.indicator_errors import indicator_bias
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     IndicatorFunction,
@@ -25,8 +31,6 @@ from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.start_scales import check_given_scale, check_start_scale, squares
 
 Indicators = dict[PowerSeries, IndicatorFunction]  # the h of every function
-
-_ENTRIES = 2**24  # of the hidden layers held at a time
 
 
 class ResNetWeights(eqx.Module):
@@ -125,35 +129,17 @@ def resnet_weights(
     return ResNetWeights(dparams, norms, longest, bias, *_measured(start, dW, dV, concept, x))
 
 
-class _Start(NamedTuple):
-    """The parameters with biases as a last column."""
-
-    W: Float64[np.ndarray, "m d1"]
-    V: Float64[np.ndarray, "m k1"]
-    A: Float64[np.ndarray, "k m"]
-
-
-def _checked(params0: ResNet3Params, concept: ResidualConcept) -> _Start:
+def _checked(params0: ResNet3Params, concept: ResidualConcept) -> HiddenLayers:
     k, d = concept.base.outputs, concept.base.inputs
-    m = params0.W.shape[0]
-    fits = params0.W.shape[1] == d and params0.A.shape[0] == k and params0.V.shape == (m, k)
-    if not fits or not params0.last_is_shared:
+    if params0.W.shape[1] != d or params0.A.shape[0] != k:
         raise ValueError(
             f"`params0` must be of a bottleneck network with {d} inputs and {k} outputs, as the "
-            f"concept, got W.shape={params0.W.shape}, V.shape={params0.V.shape} and "
-            f"A.shape={params0.A.shape}, last_is_shared={params0.last_is_shared}."
+            f"concept, got W.shape={params0.W.shape} and A.shape={params0.A.shape}."
         )
-    arrays = {
-        name: np.asarray(getattr(params0, name), np.float64) for name in ("W", "b1", "V", "b2", "A")
-    }
-    for name, value in arrays.items():
-        check_finite(value, f"params0.{name}")
-    W = np.concatenate([arrays["W"], arrays["b1"][:, None]], axis=1)
-    V = np.concatenate([arrays["V"], arrays["b2"][:, None]], axis=1)
-    return _Start(W, V, arrays["A"])
+    return hidden_layers(params0, "params0")
 
 
-def _check_scales(start: _Start, sigma_w: float, sigma_v: float) -> None:
+def _check_scales(start: HiddenLayers, sigma_w: float, sigma_v: float) -> None:
     m = start.A.shape[1]
     given = (("sigma_w", sigma_w, start.W, 1), ("sigma_v", sigma_v, start.V, m))
     for argument, sigma, rows, root in given:
@@ -182,19 +168,18 @@ def _movement(
 
 
 def _measured(
-    start: _Start, dW: np.ndarray, dV: np.ndarray, concept: ResidualConcept, x: Inputs | None
+    start: HiddenLayers, dW: np.ndarray, dV: np.ndarray, concept: ResidualConcept, x: Inputs | None
 ) -> tuple[Any, ...]:
     """The fields of `ResNetWeights` from `base` on."""
     if x is None:
         none = np.zeros((0, len(start.A)))
         return none, none, none, *([math.nan] * 5)
-    check_inputs(x, allow_zero_rows=True)
-    rows = np.asarray(x, np.float64)
-    F = np.asarray(concept.base(rows))
+    groups = list(groups_of_rows(x, len(start.W), concept.base.inputs))
+    F = np.asarray(concept.base(np.concatenate(groups)[:, :-1]))
     G = concept.alpha * np.asarray(concept.composite(F))
-    step = max(1, _ENTRIES // len(start.W))
+    ends = np.cumsum([len(xa) for xa in groups])
     parts = [
-        _at(start, dW, dV, rows[i : i + step], F[i : i + step]) for i in range(0, len(rows), step)
+        _at(start, dW, dV, xa, F[end - len(xa) : end]) for xa, end in zip(groups, ends, strict=True)
     ]
     base, composite, outputs, before, flips = (
         np.concatenate(part) for part in zip(*parts, strict=True)
@@ -203,9 +188,9 @@ def _measured(
     return base, composite, outputs, *errors, _rms(before), float(np.mean(flips))
 
 
-def _at(start: _Start, dW: np.ndarray, dV: np.ndarray, x: np.ndarray, F: np.ndarray):
+def _at(start: HiddenLayers, dW: np.ndarray, dV: np.ndarray, xa: np.ndarray, F: np.ndarray):
     """Both linear parts, the outputs after and before, and the share of flips per point."""
-    xa, z = (np.concatenate([rows, np.ones((len(rows), 1))], axis=1) for rows in (x, F))
+    z = with_one(F)
     first, second = xa @ start.W.T, z @ start.V.T
     moved = xa @ dW.T
     base = ((first >= 0) * moved) @ start.A.T
@@ -217,8 +202,7 @@ def _at(start: _Start, dW: np.ndarray, dV: np.ndarray, x: np.ndarray, F: np.ndar
 
 def _outputs(first: np.ndarray, V: np.ndarray, A: np.ndarray) -> np.ndarray:
     out1 = np.maximum(first, 0) @ A.T
-    z = np.concatenate([out1, np.ones((len(out1), 1))], axis=1)
-    return out1 + np.maximum(z @ V.T, 0) @ A.T
+    return out1 + np.maximum(with_one(out1) @ V.T, 0) @ A.T
 
 
 def _rms(values: np.ndarray) -> float:

@@ -42,8 +42,9 @@ class Prescription(eqx.Module):
         return not self.failed
 
     def __str__(self) -> str:
-        names = [field.name for field in fields(self) if field.name != "conditions"]
-        numbers = ", ".join(f"{name} {getattr(self, name):.3g}" for name in names)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        single = {name: v for name, v in values.items() if isinstance(v, int | float)}
+        numbers = ", ".join(f"{name} {value:.3g}" for name, value in single.items())
         wide = max(len(condition.text) for condition in self.conditions)
         rows = [
             f"  {c.text:{wide}}  {c.value:10.3g} <= {c.most:<10.3g} "
