@@ -20,6 +20,10 @@ from unlazy.papers.allenzhu_li2019.parity_networks import pad_inputs as pad_inpu
 from unlazy.papers.allenzhu_li2019.parity_networks import parity_network as parity_network
 from unlazy.papers.allenzhu_li2019.parity_networks import repeat_neurons as repeat_neurons
 from unlazy.papers.allenzhu_li2019.progress import resnet_progress as resnet_progress
+from unlazy.papers.allenzhu_li2019.recursive_kernels import (
+    convolutional_kernel as convolutional_kernel,
+)
+from unlazy.papers.allenzhu_li2019.recursive_kernels import recursive_kernel as recursive_kernel
 from unlazy.papers.allenzhu_li2019.resnet_kernel import resnet_ntk as resnet_ntk
 from unlazy.papers.allenzhu_li2019.separations import (
     composed_sample_sizes as composed_sample_sizes,
