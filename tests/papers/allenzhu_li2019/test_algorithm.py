@@ -96,6 +96,52 @@ def test_slower_rates_follow_the_table(rates, measured):
     assert measured[2] / 2.2 < risk[2] < measured[2] * 2.2
 
 
+def test_a_rate_of_zero_leaves_its_layer_as_it_is(getkey):
+    net = ResNet3(3, 20, 2)
+    params, x, y = net.init(key=getkey()), jr.normal(getkey(), (4, 3)), jr.normal(getkey(), (4, 2))
+    options: dict[str, Any] = {"steps": 5, "key": getkey()}
+    both = resnet_sgd(net, params, (x, y), **options).params
+    first = resnet_sgd(net, params, (x, y), rate_v=0.0, **options).params
+    second = resnet_sgd(net, first, (x, y), rate_w=0, **options).params
+    for old, new, moved, kept in (
+        (params, first, ("W", "b1"), ("V", "b2")),
+        (first, second, ("V", "b2"), ("W", "b1")),
+        (params, both, ("W", "b1", "V", "b2"), ("A",)),
+    ):
+        for name in kept:
+            np.testing.assert_array_equal(getattr(new, name), getattr(old, name))
+        for name in moved:
+            assert np.abs(getattr(new, name) - getattr(old, name)).max() > 1e-4
+
+
+@pytest.mark.slow
+def test_layers_trained_one_after_the_other_learn_the_composite_less_well():
+    # Section 2.1 says that layer-wise training could fail. On the hard class (d = 20, k = 3) the
+    # first layer alone leaves the composite, and the second then learns it all the same. In units
+    # of k alpha^2, for three seeds: .94 to 1.04, then .034 to .044; .012 to .020 jointly.
+    d, k, alpha, steps = 20, 3, 0.3, 8000
+    target = hard_parities(range(k), alpha=alpha, scale=d**-0.5)
+    x, others = (data.cube(n, d, scale=d**-0.5, key=jr.key(n)) for n in (steps, 1000))
+    y, wanted = target(x), target(others)
+    net = ResNet3(d, 200, k)
+    start = net.init(key=jr.key(3))
+
+    def train(params, rate_w, rate_v, steps):
+        options: dict[str, Any] = {"steps": steps, "record_every": steps, "key": jr.key(4)}
+        return resnet_sgd(net, params, (x, y), rate_w=rate_w, rate_v=rate_v, **options).params
+
+    def risk(params):
+        errors = np.asarray(net(params, others)) - np.asarray(wanted)
+        return float(np.mean(np.sum(errors**2, axis=1))) / (k * alpha**2)
+
+    jointly = risk(train(start, 0.1, 0.1, steps))
+    first = train(start, 0.1, 0.0, steps // 2)
+    second = train(first, 0.0, 0.1, steps // 2)
+    assert 0.8 < risk(first) < 1.2
+    assert risk(second) < 0.08
+    assert jointly < 0.7 * risk(second)
+
+
 def test_bad_arguments_are_named(getkey, no_shape_checker):
     net = ResNet3(3, 4, 2)
     params, x, y = net.init(key=getkey()), jnp.ones((5, 3)), jnp.ones((5, 2))
@@ -103,7 +149,9 @@ def test_bad_arguments_are_named(getkey, no_shape_checker):
         resnet_sgd(net, params, (x, y), steps=6, order="sequential", key=getkey())
     with pytest.raises(ValueError, match=r"`y` must have the shape of the network's outputs"):
         resnet_sgd(net, params, (x, y[:, :1]), steps=6, key=getkey())
-    with pytest.raises(ValueError, match="`rate_v` must be a positive number"):
-        resnet_sgd(net, params, (x, y), steps=6, rate_v=0.0, key=getkey())
+    with pytest.raises(ValueError, match="`rate_v` must be a number >= 0, got rate_v=-0.1"):
+        resnet_sgd(net, params, (x, y), steps=6, rate_v=-0.1, key=getkey())
+    with pytest.raises(ValueError, match="`rate_w` and `rate_v` must not both be 0"):
+        resnet_sgd(net, params, (x, y), steps=6, rate_w=0, rate_v=0.0, key=getkey())
     with pytest.raises(ValueError, match="Did you mean 'random'"):
         resnet_sgd(net, params, (x, y), steps=6, order="randm", key=getkey())  # pyright: ignore[reportArgumentType]  # on purpose

@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from unlazy.core.checks import check_count, check_key, check_name, check_positive
+from unlazy.core.checks import as_number, check_count, check_key, check_name
 from unlazy.core.entries import entry
 from unlazy.nets import ResNet3, ResNet3Params
 from unlazy.papers.allenzhu_li2019.gradients import ResNet3Gradient, gradient_at, resnet3_patterns
@@ -138,8 +138,8 @@ def resnet_sgd(
         net: the learner, in bottleneck form.
         params: its initialisation; the theorem's is `init="theory"`.
         data: `(x, y)` with y of shape (n, k).
-        rate_w: $\eta_w$.
-        rate_v: $\eta_v$.
+        rate_w: $\eta_w$; 0 leaves the first layer as it is, for training layer by layer.
+        rate_v: $\eta_v$; 0 leaves the second layer as it is.
         steps: T.
         order: "random" draws a row of `data` per step, with replacement. "sequential" takes row t
             at step t, and needs as many rows as steps.
@@ -161,8 +161,10 @@ def resnet_sgd(
     check_key(key)
     check_count(steps, "steps")
     check_name(order, ["random", "sequential"], "order")
-    check_positive(rate_w, "rate_w")
-    check_positive(rate_v, "rate_v")
+    for name, rate in (("rate_w", rate_w), ("rate_v", rate_v)):
+        as_number(rate, name, least=0)
+    if rate_w == rate_v == 0:
+        raise ValueError("`rate_w` and `rate_v` must not both be 0: no layer would be trained.")
     if record is not None and "risk" in record:
         raise ValueError("`record` must not hold 'risk', which is recorded in any case.")
     x, y = check_learner_data(data, (net.outputs,), params.W.dtype)
