@@ -149,8 +149,8 @@ def test_bad_arguments_are_named(getkey, no_shape_checker):
         resnet_sgd(net, params, (x, y), steps=6, order="sequential", key=getkey())
     with pytest.raises(ValueError, match=r"`y` must have the shape of the network's outputs"):
         resnet_sgd(net, params, (x, y[:, :1]), steps=6, key=getkey())
-    with pytest.raises(ValueError, match="`rate_v` must be a number >= 0, got rate_v=-0.1"):
-        resnet_sgd(net, params, (x, y), steps=6, rate_v=-0.1, key=getkey())
+    with pytest.raises(ValueError, match="`rate_v` must be a number >= 0, got rate_v=-1"):
+        resnet_sgd(net, params, (x, y), steps=6, rate_v=-1, key=getkey())
     with pytest.raises(ValueError, match="`rate_w` and `rate_v` must not both be 0"):
         resnet_sgd(net, params, (x, y), steps=6, rate_w=0, rate_v=0.0, key=getkey())
     with pytest.raises(ValueError, match="Did you mean 'random'"):
