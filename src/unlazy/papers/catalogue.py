@@ -15,6 +15,7 @@ _FIGURES = (
     "allenzhu_li2019/figure2",
     "allenzhu_li2019/figure3",
     "allenzhu_li2019/figure4",
+    "allenzhu_li2019/theorem1",
     "allenzhu_li_liang2019/figure1",
     "allenzhu_li_liang2019/figure2",
     "allenzhu_li_liang2019/figure3",
