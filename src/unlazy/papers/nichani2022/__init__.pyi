@@ -5,6 +5,8 @@ from unlazy.escape.good_directions.spectra import limit_eigenvalues as limit_eig
 from unlazy.escape.good_directions.spectra import spectral_blocks as spectral_blocks
 from unlazy.escape.good_directions.spectra import spectral_gap as spectral_gap
 from unlazy.escape.good_directions.twins import twin_coordinates as twin_coordinates
+from unlazy.papers.nichani2022.conditions import GoodDirectionsConstants as GoodDirectionsConstants
+from unlazy.papers.nichani2022.conditions import good_directions_theory as good_directions_theory
 from unlazy.papers.nichani2022.expansion_training import ExpansionSetting as ExpansionSetting
 from unlazy.papers.nichani2022.expansion_training import TrialData as TrialData
 from unlazy.papers.nichani2022.expansion_training import fit_expansion as fit_expansion
