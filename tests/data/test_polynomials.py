@@ -89,10 +89,47 @@ def test_scale_of_the_arguments_does_not_matter_where_only_directions_count():
     np.testing.assert_allclose(one(x), other(x), rtol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_low_parts_of_any_degree_are_their_sums_over_indices(dtype):
+    # Not symmetric, and with a gap: no quadratic form. The sums in full, by einsum.
+    rng, d = np.random.default_rng(2), 4
+    A3, A4, beta = rng.normal(size=(d,) * 3), rng.normal(size=(d,) * 4), rng.normal(size=(1, d))
+    f = parted("low-degree-plus-sparse", alphas=[0.3], betas=beta, powers=[5], linear=beta[0],
+               higher=[A3, A4])  # fmt: skip
+    x = points(7, d).astype(dtype)
+    wide = x.astype(np.float64)
+    low = wide @ beta[0] + np.einsum("ijk,ni,nj,nk->n", A3, *[wide] * 3)
+    low += np.einsum("ijkl,ni,nj,nk,nl->n", A4, *[wide] * 4)
+    tolerance = 1e3 * np.finfo(dtype).eps
+    for values in (f.low(x), f.low(jnp.asarray(x)), jax.jit(f.low)(x)):
+        assert values.dtype == (dtype if isinstance(values, np.ndarray) else np.float32)
+        rounding = tolerance if isinstance(values, np.ndarray) else 1e-4
+        np.testing.assert_allclose(values, low, rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(f(x), low + 0.3 * (wide @ beta[0]) ** 5, rtol=1e-4)
+    assert [np.ndim(tensor) for tensor in f.tensors] == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(f.tensors[3], A3)
+
+
+def test_a_low_part_of_degree_k_is_homogeneous_by_orders():
+    # Exactly: the form of order 5 alone is 32 times as large at twice the point.
+    rng, d = np.random.default_rng(3), 3
+    zero = [np.zeros((d,) * order) for order in (3, 4)]
+    f = parted("low-degree-plus-sparse", alphas=[1], betas=np.eye(d)[:1], powers=[6],
+               higher=[*zero, rng.normal(size=(d,) * 5)])  # fmt: skip
+    x = points(5, d)
+    np.testing.assert_array_equal(f.low(2 * x), 32 * f.low(x))
+    line = parted("low-degree-plus-sparse", alphas=[1], betas=np.ones((1, 1)), powers=[4],
+                  quadratic=np.full((1, 1), 2.0), higher=[np.ones((1, 1, 1))])  # fmt: skip
+    np.testing.assert_array_equal(line.low(np.array([[3.0]])), [2 * 9 + 27])
+
+
 def test_wrong_shapes_and_empty_parts_are_refused(no_shape_checker):
     with pytest.raises(ValueError, match=r"`linear` must have shape \(2,\), got .*\(3,\)"):
         target("low-degree-plus-sparse", alphas=[1], betas=np.eye(2)[:1], powers=[2],
                linear=np.ones(3))  # fmt: skip
+    with pytest.raises(ValueError, match=r"`higher\[1\]` must have shape \(2, 2, 2, 2\), got"):
+        target("low-degree-plus-sparse", alphas=[1], betas=np.eye(2)[:1], powers=[2],
+               higher=[np.ones((2, 2, 2)), np.ones((2, 2, 2))])  # fmt: skip
     with pytest.raises(ValueError, match=r"`matrix` must have shape \(2, 2\)"):
         target("quadratic-plus-cubic", matrix=np.eye(3), beta=np.ones(2))
     with pytest.raises(ValueError, match="no multiple of the identity"):

@@ -105,13 +105,16 @@ class RidgePowers(eqx.Module):
 
 
 class LowPlusSparse(eqx.Module):
-    r"""A polynomial of degree at most two, plus powers of linear forms.
+    r"""A dense polynomial, plus powers of linear forms.
 
-    $$f(x) = \underbrace{c + \gamma^\top x + x^\top A x}_{\text{low}}
-    + \underbrace{\sum_q \alpha_q (\beta_q^\top x)^{p_q}}_{\text{sparse}}$$
+    $$f(x) = \underbrace{c + \gamma^\top x + x^\top A x
+    + \sum_{j \ge 3} A_j[x, \dots, x]}_{\text{low}}
+    + \underbrace{\sum_q \alpha_q (\beta_q^\top x)^{p_q}}_{\text{sparse}}, \qquad
+    A_j[x, \dots, x] = \sum_{i_1, \dots, i_j} (A_j)_{i_1 \dots i_j} x_{i_1} \cdots x_{i_j}$$
 
-    A kernel learns the low part, of degree k, from about $d^k$ samples and needs $d^{k+1}$ for the
-    sparse part.
+    `higher` has $A_3, A_4, \dots$ in this order, arrays of shapes (d, d, d), (d, d, d, d), and so
+    on; they need not be symmetric. A kernel learns the low part, of degree k, from about $d^k$
+    samples and needs $d^{k+1}$ for the sparse part.
 
     Source: NB-50 and NB-52, arXiv:2206.03688 section 2; `low` is $f_k$, `sparse` $f_{sp}$.
 
@@ -126,6 +129,9 @@ class LowPlusSparse(eqx.Module):
     constant: float = eqx.field(static=True)
     linear: tuple[float, ...] | None = eqx.field(static=True)
     quadratic: tuple[tuple[float, ...], ...] | None = eqx.field(static=True)
+    higher: tuple[tuple[float, ...], ...] = eqx.field(
+        static=True
+    )  # the entries of each, in C order
 
     @entry
     def __init__(
@@ -137,6 +143,7 @@ class LowPlusSparse(eqx.Module):
         constant: int | float = 0.0,
         linear: Float[Array | np.ndarray, " d"] | None = None,
         quadratic: Float[Array | np.ndarray, "d d"] | None = None,
+        higher: Sequence[Float[Array | np.ndarray, "..."]] = (),
     ) -> None:
         self.sparse = RidgePowers(alphas, betas, powers)
         d = np.shape(betas)[1]
@@ -148,6 +155,19 @@ class LowPlusSparse(eqx.Module):
         if quadratic is not None:
             rows = _checked(quadratic, (d, d), "quadratic").tolist()
             self.quadratic = tuple(tuple(row) for row in rows)
+        self.higher = tuple(
+            tuple(_checked(value, (d,) * order, f"higher[{order - 3}]").ravel().tolist())
+            for order, value in enumerate(higher, 3)
+        )
+
+    @property
+    def tensors(self) -> tuple[Float[np.ndarray, "..."], ...]:
+        """The coefficients of the low part by order: a number, a vector, a matrix, and so on."""
+        d = len(self.sparse.betas[0])
+        linear = np.zeros(d) if self.linear is None else np.asarray(self.linear)
+        quadratic = np.zeros((d, d)) if self.quadratic is None else np.asarray(self.quadratic)
+        higher = (np.reshape(entries, (d,) * order) for order, entries in enumerate(self.higher, 3))
+        return np.asarray(self.constant), linear, quadratic, *higher
 
     @entry
     def __call__(self, x: Inputs) -> Values:
@@ -162,11 +182,19 @@ class LowPlusSparse(eqx.Module):
         if x.shape[1] != d:
             raise ValueError(f"`x` must have {d} columns, got x.shape={x.shape}.")
         total = xp.full_like(x[:, 0], self.constant)
-        if self.linear is not None:
-            total = total + product(x, np.asarray(self.linear)[:, None])[:, 0]
-        if self.quadratic is not None:
-            total = total + xp.sum(product(x, np.asarray(self.quadratic)) * x, axis=1)
+        for tensor in self.tensors[1:]:
+            if tensor.any():
+                total = total + _form(xp, x, tensor)
         return total
+
+
+def _form(xp: Any, x: Any, tensor: Float[np.ndarray, "..."]) -> Any:
+    """The form of a tensor at each row, one index after the other."""
+    n, d = x.shape
+    values = product(x, tensor.reshape(d, -1))
+    for _ in range(tensor.ndim - 1):
+        values = xp.sum(values.reshape(n, d, -1) * x[:, :, None], axis=1)
+    return values[:, 0]
 
 
 def linear_plus_square(beta: Float[Array | np.ndarray, " d"], coordinate: int = 0) -> LowPlusSparse:

@@ -43,9 +43,9 @@ def target(name: str, **options: Any) -> Target:
     - "ridge-sum", `alphas`, `betas`, `powers`: a sum of those.
     - "composed-sines": $(\sin 3x_1 + \sin 3x_2 + \sin 3x_3 - 2)^2 \cos 7x_4$.
     - "composed-tanhs": $(\tanh 8x_1 + \tanh 8x_2 + \tanh 8x_3 - 2)^2 \tanh 8x_4$.
-    - "low-degree-plus-sparse", `alphas`, `betas`, `powers`, and any of `constant`, `linear` and
-      `quadratic`: $c + \gamma^\top x + x^\top A x$ plus a ridge sum; a `LowPlusSparse`, like the
-      next two.
+    - "low-degree-plus-sparse", `alphas`, `betas`, `powers`, and any of `constant`, `linear`,
+      `quadratic` and `higher`: $c + \gamma^\top x + x^\top A x$ and forms of orders 3, 4, ...,
+      plus a ridge sum; a `LowPlusSparse`, like the next two.
     - "linear-plus-square", `beta`, `coordinate=0`: $x_1 - 1 + (\beta^\top x)^2$, beta made unit.
     - "quadratic-plus-cubic", `matrix`, `beta`: $(x^\top A x + (\beta^\top x)^3/\sqrt{c_6})/\sqrt2$,
       dense and sparse part of mean square 1/2 each on the sphere of radius $\sqrt d$.
