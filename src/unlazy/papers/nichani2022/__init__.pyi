@@ -5,6 +5,8 @@ from unlazy.escape.good_directions.spectra import limit_eigenvalues as limit_eig
 from unlazy.escape.good_directions.spectra import spectral_blocks as spectral_blocks
 from unlazy.escape.good_directions.spectra import spectral_gap as spectral_gap
 from unlazy.escape.good_directions.twins import twin_coordinates as twin_coordinates
+from unlazy.papers.nichani2022.assumptions import loss_assumption as loss_assumption
+from unlazy.papers.nichani2022.assumptions import target_assumption as target_assumption
 from unlazy.papers.nichani2022.conditions import GoodDirectionsConstants as GoodDirectionsConstants
 from unlazy.papers.nichani2022.conditions import good_directions_theory as good_directions_theory
 from unlazy.papers.nichani2022.expansion_training import ExpansionSetting as ExpansionSetting

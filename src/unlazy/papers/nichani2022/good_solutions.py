@@ -17,6 +17,7 @@ from unlazy.data import LowPlusSparse, Target
 from unlazy.escape import Directions
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients
+from unlazy.papers.nichani2022.assumptions import checked_parts
 from unlazy.papers.nichani2022.low_parts import LinearFit, low_part, regression_points
 from unlazy.papers.nichani2022.regularized_risk import product
 from unlazy.papers.nichani2022.sparse_parts import sparse_part
@@ -95,11 +96,7 @@ def good_solution(
     """
     check_count(draws, "draws")
     check_key(key)
-    if not isinstance(target, LowPlusSparse):
-        raise TypeError(
-            "`target` must be a LowPlusSparse, whose two parts are known, got a "
-            f"{type(target).__name__}. Use data.target('low-degree-plus-sparse', ...)."
-        )
+    target = checked_parts(target)
     net, params0 = geometry.net, geometry.params
     points = regression_points(geometry)
     check_sphere_start(net, params0, points)
