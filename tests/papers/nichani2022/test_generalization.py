@@ -9,7 +9,7 @@ import pytest
 import unlazy as ul
 from unlazy.nets import TwoLayer
 from unlazy.papers.nichani2022 import generalization_diagnostic
-from unlazy.papers.nichani2022.generalization import third_derivative_supremum
+from unlazy.papers.nichani2022.generalization import derivative_supremum
 from unlazy.papers.shared.expansions import movement_terms
 
 SIGMA = ul.activation("sigmoid", shift=1.5)
@@ -107,8 +107,8 @@ def test_blocks_of_samples_change_nothing(monkeypatch):
 )
 def test_third_derivatives_are_bounded_by_their_known_suprema(name, supremum):
     # NB section 2 for the sigmoid.
-    assert third_derivative_supremum(ul.activation(name)) == pytest.approx(supremum, rel=1e-5)
-    shifted = third_derivative_supremum(ul.activation(name, shift=0.7))
+    assert derivative_supremum(ul.activation(name), 3) == pytest.approx(supremum, rel=1e-5)
+    shifted = derivative_supremum(ul.activation(name, shift=0.7), 3)
     assert shifted == pytest.approx(supremum, rel=1e-5)
 
 
@@ -132,8 +132,8 @@ def test_wrong_numbers_and_unbounded_activations_are_refused(no_shape_checker):
     other = TwoLayer(4, 10, SIGMA, "sphere")
     with pytest.raises(ValueError, match="`params` must be of this network"):
         generalization_diagnostic(other, params, W[:10], x, **KEPT, key=jr.key(0))
-    with pytest.raises(ValueError, match="bounded third derivative, got 'exp'"):
-        third_derivative_supremum(ul.activation("exp"))
-    assert third_derivative_supremum(ul.polynomial([0, 0, 0, 2.0])) == pytest.approx(12)
-    with pytest.raises(ValueError, match="bounded third derivative"):
-        third_derivative_supremum(ul.polynomial([0, 0, 0, 0, 1.0]))
+    with pytest.raises(ValueError, match="bounded derivative of order 3, got 'exp'"):
+        derivative_supremum(ul.activation("exp"), 3)
+    assert derivative_supremum(ul.polynomial([0, 0, 0, 2.0]), 3) == pytest.approx(12)
+    with pytest.raises(ValueError, match="bounded derivative of order 3"):
+        derivative_supremum(ul.polynomial([0, 0, 0, 0, 1.0]), 3)

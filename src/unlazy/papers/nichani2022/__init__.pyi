@@ -22,4 +22,5 @@ from unlazy.papers.nichani2022.low_parts import affine_part as affine_part
 from unlazy.papers.nichani2022.low_parts import low_part as low_part
 from unlazy.papers.nichani2022.regularized_risk import RegularizedRisk as RegularizedRisk
 from unlazy.papers.nichani2022.regularized_risk import theory_strengths as theory_strengths
+from unlazy.papers.nichani2022.smoothness import risk_smoothness as risk_smoothness
 from unlazy.papers.nichani2022.sparse_parts import sparse_part as sparse_part

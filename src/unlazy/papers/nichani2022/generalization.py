@@ -21,7 +21,7 @@ from unlazy.papers.shared.conditions import check_delta
 from unlazy.papers.shared.expansions import movement_terms
 from unlazy.papers.shared.rademacher import RademacherEstimate
 
-_REACH, _STEP = 40.0, 1e-3  # of the grid on which a third derivative is maximised
+_REACH, _STEP = 40.0, 1e-3  # of the grid on which a derivative is maximised
 
 
 class GeneralizationDiagnostic(eqx.Module):
@@ -172,22 +172,23 @@ def _population_coupling(
     weights = np.abs(np.asarray(params0.a, np.float64))
     cubes = float(np.sum(weights * rows**3)) * (radius / math.sqrt(d)) ** 3
     moment = (3 * d / (d + 2)) ** 0.75  # on (E z^4)^(3/4) of a coordinate
-    return third_derivative_supremum(net.activation) / (6 * math.sqrt(net.width)) * moment * cubes
+    return derivative_supremum(net.activation, 3) / (6 * math.sqrt(net.width)) * moment * cubes
 
 
 @functools.lru_cache(maxsize=32)
-def third_derivative_supremum(sigma: Activation) -> float:
-    r"""The largest $|\sigma'''|$, on a fine grid; raises where it grows without bound.
+def derivative_supremum(sigma: Activation, order: int) -> float:
+    r"""The largest $|\sigma^{(j)}|$, on a fine grid; raises where it grows without bound.
 
     Activations other than polynomials are constant beyond the grid or repeat inside it.
     """
-    third = sigma.derivative(3)
+    derivative = sigma.derivative(order)
     with float64():
         z = sigma.shift + jnp.arange(-_REACH, _REACH, _STEP, jnp.float64)
-        values = np.abs(np.asarray(third(z)))
+        values = np.abs(np.asarray(derivative(z)))
     inner = values[len(values) // 4 : -len(values) // 4].max()
     if not np.isfinite(values).all() or values.max() > inner * (1 + 1e-9):
         raise ValueError(
-            f"`net` must have an activation with a bounded third derivative, got {sigma.name!r}."
+            f"`net` must have an activation with a bounded derivative of order {order}, got "
+            f"{sigma.name!r}."
         )
     return float(values.max())
