@@ -16,6 +16,7 @@ from unlazy.papers.nichani2022.generalization import (
     generalization_diagnostic as generalization_diagnostic,
 )
 from unlazy.papers.nichani2022.good_solutions import good_solution as good_solution
+from unlazy.papers.nichani2022.high_part_signs import signed_high_part as signed_high_part
 from unlazy.papers.nichani2022.landscape import certify_good as certify_good
 from unlazy.papers.nichani2022.landscape import good_landscape as good_landscape
 from unlazy.papers.nichani2022.low_parts import affine_part as affine_part
