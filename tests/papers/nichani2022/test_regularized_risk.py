@@ -98,6 +98,15 @@ def test_the_form_without_penalties_is_that_of_the_data(x64):
     assert penalised != pytest.approx(float(form), rel=0.1)
 
 
+def test_the_form_of_the_networks_hessian_is_that_of_automatic_differentiation(x64):
+    # At a movement as large as the start, where the network and its expansion are far apart.
+    risk, W, V = problem("data", network=True, strengths=(0, 0, 3.0, 0))
+    form = jax.jit(lambda W, V: risk.hessian_form(W, V))(W, V)
+    assert float(form) == pytest.approx(float(jnp.sum(V * hvp(risk, W, V))), rel=1e-10)
+    expansion = float(problem("data", strengths=(0, 0, 3.0, 0))[0].hessian_form(W, V))
+    assert expansion != pytest.approx(float(form), rel=1e-3)
+
+
 def test_float32_movements_give_float32_risks():
     risk, W, _ = problem()
     with jax.enable_x64(True):
@@ -138,9 +147,7 @@ def test_integer_movements_do_not_truncate_labels(network, no_shape_checker):
 
 
 def test_wrong_labels_strengths_and_models_are_refused(no_shape_checker):
-    risk, W, V = problem(network=True)
-    with pytest.raises(ValueError, match=r"`risk` must be that of the expansion.*curvature.hvp"):
-        risk.hessian_form(W, V)
+    risk, W, _ = problem(network=True)
     with pytest.raises(ValueError, match="`W` must be a movement of the hidden layer"):
         risk.data_term(W[:1])  # it would broadcast
     with pytest.raises(ValueError, match="`strengths` must be four numbers >= 0"):

@@ -17,7 +17,12 @@ from unlazy.curvature.certification import Certificate, certify
 from unlazy.escape.good_directions.projectors import SampleProjector
 from unlazy.escape.penalty import regularizer_curvature
 from unlazy.papers.bai_lee2020.landscape import Movement
-from unlazy.papers.nichani2022.regularized_risk import RegularizedRisk, product
+from unlazy.papers.nichani2022.regularized_risk import (
+    RegularizedRisk,
+    columns,
+    neuron_slopes,
+    product,
+)
 
 _ENTRIES = 2**22  # of an array over points and neurons: 32 MB in float64
 
@@ -57,10 +62,11 @@ def good_landscape(
 ) -> GoodLandscape:
     r"""Lemma 3 at given points: curvature along a good solution, and what bounds it.
 
-    With signs on the rows of $W^*$, and $b_{ir} = (T_{ir} w_r^\top x_i + a_r \sigma'(w_{0,r}^\top
-    x_i))\, w^{*\top}_r x_i / \sqrt m$, the mean of NB-17's form is exactly
+    With signs on the rows of $W^*$, and $b_{ir}$, $c_{ir}$ the slopes of the neurons in NB-17, the
+    mean of its form is exactly
 
-    $$\frac1n \sum_i \Big[ \ell''_i \sum_r b_{ir}^2 + 2 \ell'_i f_Q(x_i; W^*) \Big]
+    $$\frac1n \sum_i \Big[ \frac{\ell''_i}{m} \sum_r b_{ir}^2 (w^{*\top}_r x_i)^2
+    + \frac{\ell'_i}{\sqrt m} \sum_r c_{ir} (w^{*\top}_r x_i)^2 \Big]
     + 2 \sum_{j \le 3} \lambda_j \sum_r R_j(e_r e_r^\top W^*)
     + \lambda_4\, \mathbb E_{\mathrm{Sgn}} D^2 R_4(W)[\mathrm{Sgn} W^*, \mathrm{Sgn} W^*]$$
 
@@ -71,7 +77,7 @@ def good_landscape(
     Source: NB-36 and NB-17, arXiv:2206.03688 Lemma 3.
 
     Args:
-        risk: that of the expansion, not of the network.
+        risk: that of the network, as in the paper, or of its expansion.
         W: the point.
         W_star: the good solution, from `papers.nichani2022.good_solution`.
         W_L: its linear part, `solution.low.dW`.
@@ -89,8 +95,6 @@ def good_landscape(
         >>> good_landscape(risk, jnp.zeros((20, 4)), best, best).excess < 0.05
         True
     """
-    if risk.network:
-        raise ValueError("`risk` must be that of the expansion, got network=True.")
     shape = (risk.width, risk.geometry.net.inputs)
     for name, value in {"W": W, "W_star": W_star, "W_L": W_L}.items():
         if np.shape(value) != shape:
@@ -174,7 +178,7 @@ def _shared(risk: RegularizedRisk, W, W_star, W_L) -> dict[str, Float[Array, ""]
 
 
 def _mean_curvature(risk: RegularizedRisk, W, W_star) -> float:
-    """Neurons in blocks: every term but that with the slopes of the loss is a sum over neurons."""
+    """Neurons in blocks: every term but that of R4 is a sum over neurons."""
     projector = risk.geometry.projector
     if not isinstance(projector, SampleProjector):
         raise ValueError(
@@ -188,7 +192,7 @@ def _mean_curvature(risk: RegularizedRisk, W, W_star) -> float:
         rows = jnp.minimum(jnp.arange(k, k + block), m - 1)
         moves = jnp.where((jnp.arange(k, k + block) < m)[:, None], W_star[rows], 0.0)
         total += float(_block(risk, projector, W, moves, rows))
-    return total + float(_rest(risk, W, W_star))
+    return total + (float(_curved(risk, W, W_star)) if risk.strengths[3] else 0.0)
 
 
 @eqx.filter_jit
@@ -196,12 +200,13 @@ def _block(
     risk: RegularizedRisk, projector: SampleProjector, W, moves: Float[Array, "b d"], rows
 ) -> Float[Array, ""]:
     geometry = risk.geometry
-    _, curvature = risk.slopes(W)
+    slope, curvature = risk.slopes(W)
     Z_star = product(geometry.term.x, moves.T)
-    linear = _columns(geometry.term, rows) * Z_star
-    bent = risk.T[:, rows] * product(geometry.term.x, W[rows].T) * Z_star
-    data = jnp.mean(curvature * jnp.sum((linear + bent) ** 2, axis=1)) / risk.width
-    other = _columns(projector.term, rows) * product(projector.term.x, moves.T)
+    linear = columns(geometry.term, rows) * Z_star
+    first, second = neuron_slopes(risk, W, rows)
+    bent = slope * jnp.sum(second * Z_star**2, axis=1) / math.sqrt(risk.width)
+    data = jnp.mean(curvature * jnp.sum((first * Z_star) ** 2, axis=1) / risk.width + bent)
+    other = columns(projector.term, rows) * product(projector.term.x, moves.T)
     q = product(projector.U.T, other)
     inside = product(projector.U, q)
     parts = (other - inside, inside, linear - product(geometry.carry, q))
@@ -211,18 +216,9 @@ def _block(
     )
 
 
-def _columns(term, rows) -> Float[Array, "n b"]:
-    """The slopes of these neurons; the second half are twins of the opposite sign."""
-    half = term.slopes.shape[1]
-    sign = jnp.where(rows < half, 1.0, -1.0).astype(term.slopes.dtype)
-    return term.slopes[:, rows % half] * sign[None, :]
-
-
 @eqx.filter_jit
-def _rest(risk: RegularizedRisk, W, W_star) -> Float[Array, ""]:
-    slope, _ = risk.slopes(W)
-    curved = risk.strengths[3] * regularizer_curvature(W, W_star) if risk.strengths[3] else 0.0
-    return 2 * jnp.mean(slope * risk.quadratic(W_star)) + curved
+def _curved(risk: RegularizedRisk, W, W_star) -> Float[Array, ""]:
+    return risk.strengths[3] * regularizer_curvature(W, W_star)
 
 
 def _drawn(risk: RegularizedRisk, W, W_star, draws, key) -> np.ndarray:

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from unlazy.core.checks import check_count, check_finite, check_labels, check_positive
 from unlazy.core.entries import entry
 from unlazy.escape import Directions
+from unlazy.escape.good_directions.linear_term import LinearTerm
 from unlazy.escape.penalty import regularizer_hessian_form
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets.expansion import coefficients, linear_term, quadratic_term
@@ -142,25 +143,26 @@ class RegularizedRisk(eqx.Module):
 
     @entry
     def hessian_form(self, W: Float[Array, "m d"], V: Float[Array, "m d"]) -> Float[Array, ""]:
-        r"""The second derivative at `W` along `V` in closed form, for the expansion.
+        r"""The second derivative at `W` along `V` in closed form.
 
-        $$\frac1n \sum_i \Big[ \ell'' \Big( f_L(x_i; V) + \frac{1}{\sqrt m} \sum_r T_{ir}
-        (w_r^\top x_i)(v_r^\top x_i) \Big)^2 + 2 \ell' f_Q(x_i; V) \Big]
+        $$\frac1n \sum_i \Big[ \ell'' \Big( \frac{1}{\sqrt m} \sum_r b_{ir}\, v_r^\top x_i
+        \Big)^2 + \ell' \frac{1}{\sqrt m} \sum_r c_{ir} (v_r^\top x_i)^2 \Big]
         + 2 \lambda_1 R_1(V) + 2 \lambda_2 R_2(V) + 2 \lambda_3 R_3(V)
         + \lambda_4 D^2 R_4(W)[V, V]$$
 
-        Source: NB-17, arXiv:2206.03688. For the network itself use `hvp`.
+        with the slopes of the neurons: for the expansion $b_{ir} = a_r \sigma'(w_{0,r}^\top x_i) +
+        T_{ir} w_r^\top x_i$ and $c_{ir} = T_{ir} = a_r \sigma''(w_{0,r}^\top x_i)$, for the network
+        $a_r \sigma'$ and $a_r \sigma''$ at $(w_{0,r} + w_r)^\top x_i$.
+
+        Source: NB-17, arXiv:2206.03688; for the network derived here.
         """
-        if self.network:
-            raise ValueError(
-                "`risk` must be that of the expansion for this formula, got network=True. "
-                "Use curvature.hvp."
-            )
         W, V = self.geometry.term.as_movement(W), self.geometry.term.as_movement(V)
         slope, curvature = self.slopes(W)
-        Z = self.movements(W)
-        along = self.geometry.term(V) + linear_term(self.T.astype(Z.dtype) * Z, self.movements(V))
-        data = jnp.mean(curvature * along**2 + 2 * slope * self.quadratic(V))
+        first, second = neuron_slopes(self, W, jnp.arange(self.width))
+        Z = self.movements(V)
+        data = jnp.mean(
+            curvature * linear_term(first, Z) ** 2 + 2 * slope * quadratic_term(second, Z)
+        )
         *quadratic, _ = self.penalties(V)
         if not self.strengths[3]:
             return data + 2 * sum(quadratic)
@@ -172,6 +174,28 @@ class RegularizedRisk(eqx.Module):
         f = self.outputs(W)
         y = self.y.astype(f.dtype)
         return self.loss.derivative(1)(f, y), self.loss.derivative(2)(f, y)
+
+
+def neuron_slopes(
+    risk: RegularizedRisk, W: Float[Array, "m d"], rows: Int[Array, " b"]
+) -> tuple[Float[Array, "n b"], Float[Array, "n b"]]:
+    """First and second derivative of these neurons' outputs, times their output weights."""
+    term, start = risk.geometry.term, risk.geometry.params
+    x = term.x.astype(W.dtype)
+    Z = product(x, W[rows].T)
+    if risk.network:
+        sigma, a = risk.geometry.net.activation, start.a[rows].astype(W.dtype)
+        H = Z + product(x, start.W[rows].astype(W.dtype).T)
+        return a[None, :] * sigma.derivative(1)(H), a[None, :] * sigma.derivative(2)(H)
+    T = risk.T[:, rows].astype(W.dtype)
+    return columns(term, rows).astype(W.dtype) + T * Z, T
+
+
+def columns(term: LinearTerm, rows: Int[Array, " b"]) -> Float[Array, "n b"]:
+    """The slopes of these neurons; the second half are twins of the opposite sign."""
+    half = term.slopes.shape[1]
+    sign = jnp.where(rows < half, 1.0, -1.0).astype(term.slopes.dtype)
+    return term.slopes[:, rows % half] * sign[None, :]
 
 
 @entry
