@@ -32,6 +32,7 @@ from unlazy.papers.nichani2022.figures.appendix_g import config as appendix_g
 from unlazy.papers.nichani2022.figures.appendix_g.authors import config as authors_code
 from unlazy.papers.nichani2022.figures.figure1 import config as penalties
 from unlazy.papers.nichani2022.figures.figure2 import config as samples_figure
+from unlazy.papers.nichani2022.figures.theorem1 import config as theorem1
 
 Draw = Callable[[tuple[int, ...]], np.ndarray]
 
@@ -203,6 +204,12 @@ def _strengths(config, seed: int) -> Layout:
     return Layout(_product(seed=trials, lam3=config.strengths, step=steps), ("train", "test", "r3"))
 
 
+def _all_penalties(config, seed: int) -> Layout:
+    steps = _steps(config.steps, config.record_every)
+    keys = _product(seed=range(seed, seed + config.trials), penalised=(0, 1), step=steps)
+    return Layout(keys, ("train", "test", "r1", "r2", "r3", "r4", "risk"))
+
+
 def _sample_sizes(config, seed: int) -> Layout:
     rows = [("network", s, n) for s in range(config.seeds) for n in config.sizes]
     rows += [("kernel", s, n) for s in range(config.seeds) for n in config.kernel_sizes]
@@ -321,6 +328,7 @@ _LAYOUTS: dict[type, Callable[[Any, int], Layout]] = {
     penalties.Descents: _strengths,
     samples_figure.Sweep: _sample_sizes,
     samples_figure.AuthorsSweep: _sample_sizes_until_reached,
+    theorem1.Descents: _all_penalties,
     appendix_g.Baselines: _baselines,
     authors_code.FreshPenalties: _fresh_penalties,
     authors_code.ImageCourse: _image_course,

@@ -29,6 +29,7 @@ _FIGURES = (
     "nichani2022/appendix_g",
     "nichani2022/figure1",
     "nichani2022/figure2",
+    "nichani2022/theorem1",
 )
 
 
