@@ -111,3 +111,18 @@ def test_a_map_counts_its_statements_without_a_function(paper):
         len(ALL[paper]) - without,
         without,
     ]
+
+
+def counted(paper: str) -> list[int]:
+    """Statements, those with a function, tests that check them, and statements not as printed."""
+    table = ALL[paper]
+    tests = {name for row in table for name in re.findall(r"`([^`]+)`", row.test)}
+    amended = sum(bool(re.search(r"refuted|corrected", row.verdict)) for row in table)
+    return [len(table), sum(bool(row.names) for row in table), len(tests), amended]
+
+
+@pytest.mark.parametrize("paper", sorted(ALL))
+def test_the_readme_counts_what_the_map_holds(paper):
+    lines = (ROOT / "README.md").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("|") and f"papers/{paper}.md" in line]
+    assert [int(cell) for cell in line.split("|")[3:-1]] == counted(paper)

@@ -18,7 +18,7 @@ from unlazy.papers.allenzhu_li2019.figures.figure2 import config as resnet_figur
 from unlazy.papers.allenzhu_li2019.figures.figure3 import config as resnet_figure3
 from unlazy.papers.allenzhu_li2019.figures.figure4 import config as figure4
 from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS
-from unlazy.papers.allenzhu_li2019.figures.theorem1 import config as theorem1
+from unlazy.papers.allenzhu_li2019.figures.theorem1 import config as resnet_theorem1
 from unlazy.papers.allenzhu_li_liang2019.figures.comparison.config import Point
 from unlazy.papers.allenzhu_li_liang2019.figures.figure3 import config as penalty_figure
 from unlazy.papers.allenzhu_li_liang2019.figures.width_and_samples import config as width_figure
@@ -343,6 +343,6 @@ _LAYOUTS: dict[type, Callable[[Any, int], Layout]] = {
     figure4.Training: _parity_training,
     figure4.HandBuilt: _parity_training,
     certificates.Sweep: _certified,
-    theorem1.Training: _one_pass,
+    resnet_theorem1.Training: _one_pass,
     certificates.Remark: _remark,
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Both alternatives of Lemma 6.7."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -19,7 +21,13 @@ from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Movement
 from unlazy.papers.shared import sign_pattern
 
 NET = ThreeLayer(3, (12, 10))
-OPTIONS = {"loss": "half-squared", "sigma_w": 0, "sigma_v": 0, "lam_w": 0.2, "lam_v": 0.05}
+OPTIONS: dict[str, Any] = {
+    "loss": "half-squared",
+    "sigma_w": 0,
+    "sigma_v": 0,
+    "lam_w": 0.2,
+    "lam_v": 0.05,
+}
 OBJECTIVE = ThreeLayerObjective(NET, 1, **OPTIONS)
 
 
@@ -59,7 +67,7 @@ def test_both_changes_are_their_expansions_in_eta(seed, size, lam, x64):
         *(OBJECTIVE, params, delta, star, (x, y)), lam=lam, eta=1e-6, draws=4000, key=jr.key(9)
     )
     resid = lam * F - np.asarray(y)
-    delta, star = (Movement(*map(np.asarray, movement)) for movement in (delta, star))
+    delta, star = jax.tree.map(np.asarray, (delta, star))
     rows, inner = np.sum(delta.W**2, 1), np.sum(delta.W * star.W, 1)
     of_W = np.sum(4 * inner**2 + 2 * rows * np.sum(star.W**2, 1))
     penalty = 0.05 * lam * np.sum(star.V**2) + 0.2 * lam**2 * of_W
@@ -82,7 +90,8 @@ def test_one_of_both_descends_as_far_as_the_lemma_says(x64):
     params, delta, star, x = scene(3, 1.0)
     _, G, _ = terms(params, delta, star, x)
     none = jax.tree.map(jnp.zeros_like, star)
-    objective = ThreeLayerObjective(NET, 1, **(OPTIONS | {"lam_w": 0, "lam_v": 0}))
+    unpenalised: dict[str, Any] = {**OPTIONS, "lam_w": 0, "lam_v": 0}
+    objective = ThreeLayerObjective(NET, 1, **unpenalised)
     options = {"eta": 1e-2, "draws": 400, "key": jr.key(4)}
     zero = descent_alternatives(objective, params, delta, none, (x, jnp.zeros(6)), **options)
     assert zero.step == 0

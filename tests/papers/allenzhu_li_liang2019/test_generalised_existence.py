@@ -79,7 +79,7 @@ def test_information_carries_the_product_with_its_factor(chunks):
     # The slope of n_i(x) on z_i is phi_eps(<w1, x>) <w3, x>, mean over six starts: there the
     # correlation was .998 with one chunk and with five, and the error .12 and .11.
     x, c = points(12), general()
-    expected = indicator_error(H[0], x @ c.w1[0]).values * (x @ c.w3[0])
+    expected = indicator_error(H[0], x @ c.w1[0]).values * (x @ np.asarray(c.w3)[0])
     found = []
     for seed in range(6):
         options = {"times": c.w3, "chunks": chunks}
@@ -98,7 +98,7 @@ def test_weights_of_the_generalised_class_are_their_formula(x64):
     found = three_layer_weights(params, c, x, balance=3.0, chunks=2, key=jax.random.key(2))
     W0, b1 = np.asarray(params.W), np.asarray(params.b1)
     value = indicator_function("sin")(math.sqrt(30) * W0[:, 1], math.sqrt(30) * b1)
-    expected = 3.0 * np.outer(found.right[0] * value, c.w4[0]) / 30
+    expected = 3.0 * np.outer(found.right[0] * value, np.asarray(c.w4)[0]) / 30
     np.testing.assert_allclose(found.dW, expected, rtol=1e-10, atol=1e-14)
     assert found.norm_W_2_inf == pytest.approx(np.linalg.norm(expected, axis=1).max())
     moved = ThreeLayerParams(found.dW, params.b1, found.dense_V(), params.b2, params.a)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Section 6.4: the curvature of the smoothed objective, with its kinks."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -10,7 +12,7 @@ from unlazy.nets import ThreeLayer, ThreeLayerParams
 from unlazy.papers.allenzhu_li_liang2019 import ThreeLayerObjective, objective_certificate
 from unlazy.papers.allenzhu_li_liang2019.three_layer_objective import Movement
 
-OPTIONS = {"sigma_w": 0.5, "sigma_v": 0.4, "lam_w": 0.3, "lam_v": 0.2}
+OPTIONS: dict[str, Any] = {"sigma_w": 0.5, "sigma_v": 0.4, "lam_w": 0.3, "lam_v": 0.2}
 
 
 @pytest.mark.slow
@@ -76,10 +78,11 @@ def test_objectives_without_noise_or_with_another_norm_are_refused(no_shape_chec
     net = ThreeLayer(2, (4, 3))
     params, data = net.init(key=jr.key(1)), (np.eye(2), np.ones(2))
     still = Movement(jnp.zeros((4, 2)), jnp.zeros((3, 4)))
-    for options, message in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"alpha": 1.0}, "`objective` must have alpha=2, got alpha=1.0"),
         ({"sigma_w": 0}, "`sigma_w` must be a positive number, got sigma_w=0.0"),
-    ):
+    ]
+    for options, message in wrong:
         with pytest.raises(ValueError, match=message):
             objective_certificate(
                 ThreeLayerObjective(net, **options), params, still, data, key=jr.key(0)

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -83,7 +85,7 @@ def test_the_initial_loss_has_the_mean_of_the_bound_and_seldom_exceeds_it(kappa,
 
 
 def test_the_worst_step_is_found_and_rounding_is_left_out():
-    one = {"learning_rate": 0.1, "smallest_eigenvalue": 0.5}
+    one: dict[str, Any] = {"learning_rate": 0.1, "smallest_eigenvalue": 0.5}
     loss = np.array([1.0, 0.5, 0.45, 0.1, 1e-12, 2e-12])
     found = contraction(loss, **one)
     assert (found.step, found.holds) == (1, True)

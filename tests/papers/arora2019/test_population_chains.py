@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_the_width_is_the_inverse_square_of_the_scale_times_a_polynomial():
     small = {"smallest_eigenvalue": 0.1, "init_scale": 1e-9, "delta": 0.05}
 
     def exponent(name, first):
-        sizes = {"n": 100} | small
+        sizes: dict[str, Any] = {"n": 100} | small
         widths = [chain_width(**sizes | {name: value}) for value in (first, 16 * first)]
         return math.log(widths[1] / widths[0], 16)
 

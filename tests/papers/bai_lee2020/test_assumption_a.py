@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import itertools
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -55,7 +56,7 @@ def _relu3(shift=0.0):
 
 @pytest.mark.parametrize("name", ["relu3", "rectified_power"])
 def test_a_shift_to_the_right_keeps_the_constants_and_one_to_the_left_has_none(name, x64):
-    options = {"power": 3} if name == "rectified_power" else {}
+    options: dict[str, Any] = {"power": 3} if name == "rectified_power" else {}
     sigma = ul.activation(name, shift=0.7, **options)
     C1, C2, _ = smoothness(sigma)
     t = jnp.linspace(-3.0, 9.0, 241)

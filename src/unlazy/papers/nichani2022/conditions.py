@@ -85,7 +85,8 @@ def good_directions_theory(
 
     Source: NB-38, NB-40 to NB-42, NB-18 and section 8, item 12, arXiv:2206.03688. The two widths,
     the rates $d^k/n$ and $\sqrt{d^k/n}$ and Remark 1 are the paper's; which statement asks for
-    which width, and the powers of K in Lemma 1 and Theorems 2 and 4, are reconstructed.
+    which width, and the powers of K in Lemma 1 and Theorems 2 and 4, are reconstructed. The
+    samples of Theorem 1 are as a later paper states them; their factor $K^2$ is ours.
 
     Args:
         d: inputs.
