@@ -19,6 +19,9 @@ _LINES = 30
 _SEPARATORS = ",;\t|"
 _ALIKE = 0.95  # share of the cells that must be numbers, or dates, for the others to be slips
 _SPACE = r"\s\x{a0}\x{2009}\x{202f}"
+# Signs of currencies, and frequent codes; any three letters would take in codes of goods.
+_CODES = "AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|INR|JPY|KRW|MXN|NOK|NZD|PLN|SEK|SGD|USD|ZAR"
+_MONEY = rf"(?:\p{{Sc}}|{_CODES})"
 _BYTE_ORDERS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -34,7 +37,7 @@ def _number(group: str, point: str) -> str:
     """The pattern of a number with these separators; a code such as 007 is none."""
     digits = rf"(?:[1-9]\d{{0,2}}(?:[{group}'{_SPACE}]\d{{3}})+|0|[1-9]\d*)"
     number = rf"(?:{digits}(?:[{point}]\d*)?|[{point}]\d+)(?:[eE][-+]?\d+)?"
-    return rf"^[-+]?[{_SPACE}]*\p{{Sc}}?[{_SPACE}]*[-+]?{number}[{_SPACE}]*(?:\p{{Sc}}|%)?$"
+    return rf"^[-+]?[{_SPACE}]*{_MONEY}?[{_SPACE}]*[-+]?{number}[{_SPACE}]*(?:{_MONEY}|%)?$"
 
 
 _POINT, _COMMA = _number(",", "."), _number(".", ",")
@@ -44,7 +47,7 @@ _YEAR_FIRST = r"^\d{4}[./-]\d{1,2}[./-]\d{1,2}$"
 
 
 def as_numbers(text: "pa.ChunkedArray") -> Reading | None:
-    """Text that is numbers but for currency or percent signs and separators; None if it is not.
+    """Text that is numbers but for currencies, percent signs and separators; None if it is not.
 
     A comma before three digits separates thousands unless another cell shows that it is decimal.
     Mixed signs, and points that could be either, are left as text.
@@ -61,14 +64,24 @@ def as_numbers(text: "pa.ChunkedArray") -> Reading | None:
     cells = compute.if_else(is_number, text, None)
     if with_point == with_comma and _has_points_in_some(cells):
         return None
-    signs = set(compute.replace_substring_regex(cells, r"[^\p{Sc}%]", "").unique().to_pylist())
-    if len(signs - {None, ""}) > 1 or signs >= {"", "%"}:
+    bare = compute.replace_substring_regex(cells, rf"{_MONEY}|%", "")
+    if not _have_one_sign(cells.drop_null()):
         return None
-    plain = compute.replace_substring_regex(cells, rf"[^-\d{decimal}eE]", "")
+    plain = compute.replace_substring_regex(bare, rf"[^-\d{decimal}eE]", "")
     numbers = compute.replace_substring(plain, ",", ".").cast(pa.float64())
     if plain.drop_null() == cells.drop_null():
         return Reading(numbers, "text, read as numbers", is_plain=True)
     return Reading(numbers, "text, read as numbers: signs and separators are left out")
+
+
+def _have_one_sign(cells: "pa.ChunkedArray") -> bool:
+    """Whether all cells are in one currency, or all in per cent; some may lack the currency."""
+    import pyarrow.compute
+
+    compute: Any = pyarrow.compute
+    found = compute.extract_regex(cells, rf"(?P<sign>{_MONEY}|%)")
+    signs = set(compute.struct_field(found, "sign").unique().to_pylist())
+    return len(signs - {None}) <= 1 and not signs >= {None, "%"}
 
 
 def as_dates(text: "pa.ChunkedArray") -> Reading | None:
