@@ -27,6 +27,8 @@ def test_good_input_passes():
     checks.check_finite(np.full(3, 1.5e308), "value")  # also where their sum is not
     checks.check_finite(np.full(3, 3e38, np.float32), "value")
     checks.check_inputs(np.zeros((1, 2)), allow_zero_rows=True)
+    checks.check_positive(10**30, "value")  # beyond 64 bits
+    assert checks.as_number(-(2**70), "value") == -(2.0**70)
 
 
 def test_values_are_not_looked_at_under_a_transformation():
@@ -49,6 +51,7 @@ def test_values_are_not_looked_at_under_a_transformation():
         (lambda: checks.check_count(True, "k"), "`k` must be an integer >= 1, got k=True"),
         (lambda: checks.check_count(-1, "k", least=0), "`k` must be an integer >= 0, got k=-1"),
         (lambda: checks.check_positive(-1.0, "lr"), "`lr` must be a positive number, got lr=-1.0"),
+        (lambda: checks.check_positive(10**400, "lr"), "`lr` must be a positive number, got lr=10"),
         (lambda: checks.check_labels(np.ones((3, 0)), 3), "`y` must have shape"),
     ],
 )

@@ -8,6 +8,7 @@ outside of `jax.jit` and the other transformations, inside which nothing can be 
 import contextlib
 import difflib
 import math
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -209,6 +210,8 @@ def check_positive(value: Any, name: str) -> None:
 
 def _is_finite_number(value: Any) -> bool:
     is_number = isinstance(value, Number | np.ndarray | Array) and not isinstance(value, bool)
+    if isinstance(value, int):  # NumPy knows no integers beyond 64 bits
+        return is_number and abs(value) <= sys.float_info.max
     return is_number and np.ndim(value) == 0 and bool(np.isfinite(value))
 
 
