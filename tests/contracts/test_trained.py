@@ -92,7 +92,10 @@ CALLS = {
     ),
 }
 # Kernels of infinite width have no parameters to choose from: layers by name.
-BY_LAYER = {"kernels.ntk", "papers.allenzhu_li2019.resnet_ntk"}
+BY_LAYER = {
+    *("kernels.ntk", "papers.allenzhu_li2019.resnet_ntk"),
+    "papers.allenzhu_li2019.convolutional_kernel",
+}
 
 
 def functions_with(argument):
