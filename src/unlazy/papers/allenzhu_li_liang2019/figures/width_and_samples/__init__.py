@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(
             Config((16, 64), (10, 20, 40, 80, 160), seeds=3, rounds=10),
             about="m = 16 and 64, N = 10 to 160, 2000 steps, 3 seeds",
-            takes="a minute or two on two cores",
+            takes="half a minute on two cores",
         ),
         "paper": Preset(
             Config(

@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(
             Config(Descents(_QUICK, trials=3), refuted=("order", "gap")),
             about="d = 10, n = 60, m = 400, 3 trials, 2000 steps",
-            takes="142 s on two busy cores",
+            takes="12 seconds on two cores",
         ),
         "paper": Preset(
             Config(Descents(_LARGE, steps=5000)),
