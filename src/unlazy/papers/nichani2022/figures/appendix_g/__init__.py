@@ -17,7 +17,7 @@ from unlazy.experiments import Experiment, Preset
 from unlazy.papers.nichani2022.figures.appendix_g.authors.config import (
     AuthorsConfig,
     FreshPenalties,
-    Images,
+    ImageCourse,
 )
 from unlazy.papers.nichani2022.figures.appendix_g.claims import claims
 from unlazy.papers.nichani2022.figures.appendix_g.config import (
@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
             takes="2 minutes on one H200 GPU",
         ),
         "authors": Preset(
-            AuthorsConfig(FreshPenalties(AuthorsProblem(100, 1000, 10_000)), Images()),
+            AuthorsConfig(FreshPenalties(AuthorsProblem(100, 1000, 10_000)), ImageCourse()),
             about="the settings of the authors' code: R1 of 6 strengths on fresh points, 3 trials; "
             "a CNN of 512 channels on two classes of CIFAR-10 and its Taylor models, 100 epochs",
             takes="under 7 minutes on one H200 GPU",

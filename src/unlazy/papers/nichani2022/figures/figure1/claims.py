@@ -87,7 +87,7 @@ def _levels(test: Float[np.ndarray, "s k"], problem: Problem) -> Iterator[Claim]
     """Read off the paper's figure, whose rates and strengths are not in its text."""
     note = "the learning rate, shift and strengths of the paper are not known"
     if isinstance(problem, AuthorsProblem):
-        note = "the curves stored with the authors' code end at 0.50 without, 0.14 to 0.21 with"
+        note = "the curves in the authors' notebooks, labelled R1, end at 0.50 and 0.14 to 0.21"
     for name, column, level, bounds in (
         ("without", 0, 0.6, (0.4, 0.8)),
         ("with", -1, 0.2, (0.1, 0.3)),

@@ -11,9 +11,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from unlazy import data, escape
+from unlazy import escape
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers.nichani2022.figures.theorem1.config import Descents
+from unlazy.papers.nichani2022.figures.trials import table
 from unlazy.papers.nichani2022.regularized_risk import RegularizedRisk, theory_strengths
 from unlazy.papers.shared.settings import reproducible
 from unlazy.special import gegenbauer_coefficients
@@ -38,19 +39,18 @@ def run(config: Descents, *, seed: int, progress: Progress) -> CellResult:
             key = jr.fold_in(jr.key(38), trial)
             found.append(_curves(config, drawn(config, key), key))
             progress(done + 1, config.trials)
-    axes = np.meshgrid(np.array(seeds), np.array([0, 1]), steps, indexing="ij")
-    values = np.stack(found).reshape(-1, len(COLUMNS))  # by trial, setting and step
-    columns = [*(axis.ravel() for axis in axes), *values.T]
-    return CellResult(dict(zip(("seed", "penalised", "step", *COLUMNS), columns, strict=True)))
+    axes = {"seed": np.array(seeds), "penalised": np.array([0, 1]), "step": steps}
+    values = np.moveaxis(np.stack(found), -1, 0)  # by trial, setting and step
+    return CellResult(table(axes, dict(zip(COLUMNS, values, strict=True))))
 
 
 def drawn(config: Descents, key: PRNGKeyArray) -> Trial:
     """A trial with its own direction beta, samples, unlabelled points and network."""
     key_beta, key_x, key_new, key_more, key_net = jr.split(key, 5)
     p = config.problem
-    target = data.target("linear-plus-square", beta=jr.normal(key_beta, (p.inputs,)))
+    target = p.target(jr.normal(key_beta, (p.inputs,)))
     x, new, more = (
-        data.sphere(count, p.inputs, radius=math.sqrt(p.inputs), key=own)
+        p.points(count, key=own)
         for count, own in ((p.n, key_x), (p.n_test, key_new), (p.n_unlabelled, key_more))
     )
     params = p.net.init(key=key_net)

@@ -4,7 +4,7 @@
 Source: the published code of arXiv:2206.03688, github.com/eshnich/escape_NTK.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unlazy import data
 from unlazy.experiments import Cell
@@ -35,8 +35,8 @@ class ImageCourse:
     here the classes are a setting, and each epoch has an order of its own.
     """
 
-    order: int
-    images: str  # which copy of the data
+    order: int = 0
+    images: str = ""  # which copy of the data
     classes: tuple[int, int] = (0, 1)
     n: int = 10_000
     n_test: int = 2000
@@ -54,28 +54,11 @@ class ImageCourse:
 
 
 @dataclass(frozen=True)
-class Images:
-    """The courses of all orders, for whichever copy of the data is found."""
-
-    channels: int = 512
-    layers: int = 4
-    n: int = 10_000
-    n_test: int = 2000
-    epochs: int = 100
-    record_every: int = 5
-
-    def courses(self) -> list[ImageCourse]:
-        fields = vars(self)
-        copy = data.fingerprint("cifar10")
-        return [ImageCourse(order, copy, **fields) for order in ORDERS]
-
-
-@dataclass(frozen=True)
 class AuthorsConfig:
     """The whole figure."""
 
     penalties: FreshPenalties
-    images: Images
+    images: ImageCourse  # of every order, on whichever copy of the data is found
     refuted: tuple[str, ...] = ()  # claims recorded as refuted at this preset
 
 
@@ -83,7 +66,9 @@ def authors_cells(config: AuthorsConfig, name: str, version: int) -> list[Cell]:
     one = config.penalties
     label = f"R1 on fresh points, {one.trials} trials, {len(one.strengths)} strengths"
     listed = [Cell(name, version, one, label=label)]
-    for course in config.images.courses():
-        model = "CNN" if course.order == 0 else f"its Taylor model of order {course.order}"
+    copy = data.fingerprint("cifar10")
+    for order in ORDERS:
+        model = "CNN" if order == 0 else f"its Taylor model of order {order}"
+        course = replace(config.images, order=order, images=copy)
         listed.append(Cell(name, version, course, label=f"CIFAR-10, {model}"))
     return listed
