@@ -1,4 +1,5 @@
 from unlazy.data.composed_products import ComposedProduct as ComposedProduct
+from unlazy.data.deformations import deformed as deformed
 from unlazy.data.frames import read_frame as read_frame
 from unlazy.data.image_sets import available as available
 from unlazy.data.image_sets import fingerprint as fingerprint
