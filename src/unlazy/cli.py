@@ -7,11 +7,10 @@ imported where they are used, so that `--help` is quick. `EXIT_CODES` lists the 
 
 import contextlib
 import functools
-import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,7 +83,7 @@ def _prompt(command: Callable[..., int]) -> Callable[..., int]:
             INTERRUPTS.settle()
             if sys.stderr.isatty():
                 sys.stderr.write("\r\x1b[2K\x1b[?25h")  # the bar, and the cursor that it hid
-            _fail("interrupted.", as_json=bool(arguments.get("as_json")))
+            streams.fail("interrupted.", as_json=bool(arguments.get("as_json")))
             INTERRUPTS.leave()
 
     return run
@@ -103,7 +102,7 @@ def list_figures(as_json: Json = False) -> int:
 
     figures = [papers.get(name) for name in papers.names()]
     if as_json:
-        _print_json({"figures": [rendering.figure_dict(figure) for figure in figures]})
+        streams.print_json({"figures": [rendering.figure_dict(figure) for figure in figures]})
     else:
         _console().print(rendering.figures_table(figures))
     return 0
@@ -125,6 +124,12 @@ def run(
         int | None,
         typer.Option(min=1, help="Cells at a time.", show_default="1, or up to 6 on a GPU"),
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Compute in so many processes.", show_default="this")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Compute on a Dask cluster, such as tcp://host:8786.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Compute figures, or resume them; draw them, and check what their papers say of them."""
@@ -138,14 +143,21 @@ def run(
         for experiment in _chosen(names, every, preset, out, as_json=as_json):
             with _aside(as_json):
                 report = run_experiment(
-                    experiment, preset, out=out, force=force, jobs=jobs, progress=progress()
+                    experiment,
+                    preset,
+                    out=out,
+                    force=force,
+                    jobs=jobs,
+                    scheduler=scheduler,
+                    workers=workers,
+                    progress=progress(),
                 )
             reports.append(report)
             if not as_json:
                 rendering.show_report(_console(), report)
     if as_json:
         content = [report.to_dict() for report in reports]
-        _print_json(content[0] if len(names or ()) == 1 else {"figures": content})
+        streams.print_json(content[0] if len(names or ()) == 1 else {"figures": content})
     return 0 if all(report.ok for report in reports) else 1
 
 
@@ -189,7 +201,7 @@ def measure(
         report.to_html(html)
     written = {"figures": [str(path) for path in figures]}
     if as_json:
-        _print_json(report.to_dict(top) | written | ({"page": str(html)} if html else {}))
+        streams.print_json(report.to_dict(top) | written | ({"page": str(html)} if html else {}))
     else:
         lines = [f"figure: {path}" for path in figures] + ([f"page: {html}"] if html else [])
         sys.stdout.write(f"{report}\n\n" + "\n".join(lines) + "\n")
@@ -239,7 +251,7 @@ def diagnose(
     files = {"page": html, "figure": plot}
     written = {name: str(path) for name, path in files.items() if path is not None}
     if as_json:
-        _print_json(report.to_dict() | written)
+        streams.print_json(report.to_dict() | written)
     else:
         lines = [str(report), *(f"{name}: {path}" for name, path in written.items())]
         sys.stdout.write("\n\n".join(lines) + "\n")
@@ -254,7 +266,7 @@ def doctor(out: Out = Path("runs"), as_json: Json = False) -> int:
 
     findings = examine(out)
     if as_json:
-        _print_json(findings)
+        streams.print_json(findings)
     else:
         rendering.show_findings(_console(), findings)
     return 0 if findings["ok"] else 1
@@ -364,33 +376,17 @@ def _fail_with(error: Exception, *, as_json: bool) -> int:
     if isinstance(error, _UsageError):
         message = error.format_message()  # pyright: ignore[reportAttributeAccessIssue]  # every usage error has it
         end = "" if message.endswith(("?", ".")) else "."
-        return _fail(f"{message}{end} See unlazy --help.", as_json=as_json)
+        return streams.fail(f"{message}{end} See unlazy --help.", as_json=as_json)
     from unlazy.experiments import CellError
 
     # These are wrappers that say what failed; the cause tells whether it was foreseen.
     cause = error.__cause__ if isinstance(error, CellError | UserCodeError) else error
     if isinstance(cause, UnlazyError):
-        return _fail(str(error), as_json=as_json, code=cause.exit_code)
+        return streams.fail(str(error), as_json=as_json, code=cause.exit_code)
     with contextlib.suppress(OutputError):
         traceback.print_exception(cause, file=sys.stderr)
     kind = "" if isinstance(error, UnlazyError) else f"{type(error).__name__}: "
-    return _fail(f"{kind}{error}", as_json=as_json)
-
-
-def _fail(message: str, *, as_json: bool, code: int = 2) -> int:
-    """Say what is wrong in one line on standard error, and as JSON if that was asked for."""
-    line = " ".join(message.split())
-    with contextlib.suppress(OutputError):  # the exit code says more
-        sys.stderr.write(f"unlazy: {line}\n")
-        sys.stderr.flush()
-        if as_json:
-            _print_json({"error": line})
-            sys.stdout.flush()
-    return code
-
-
-def _print_json(content: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return streams.fail(f"{kind}{error}", as_json=as_json)
 
 
 def _console() -> "rich.console.Console":

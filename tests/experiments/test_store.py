@@ -4,7 +4,9 @@ import errno
 import os
 import shutil
 import stat
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from unlazy.core import disk
 from unlazy.core.errors import StoreError
 from unlazy.experiments import Cell, CellResult, DamagedCellError, Store
-from unlazy.experiments.store import ARRAYS, CELL, META, TABLE
+from unlazy.experiments.store import ARRAYS, CELL, META, TABLE, MissingCellError
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,34 @@ def test_a_folder_that_holds_another_cell_is_found(store):
     os.rename(store.folder(CELL_A), store.folder(CELL_B))
     with pytest.raises(DamagedCellError, match="describes another cell"):
         store.read(CELL_B)
+
+
+def test_a_cell_that_is_replaced_or_removed_while_it_is_read_is_not_called_damaged(store):
+    ended, seen = threading.Event(), []
+
+    def read():
+        while not ended.is_set():
+            try:
+                seen.append(store.read(CELL_A).table["loss"][0])
+            except MissingCellError:  # for a moment there is none
+                seen.append(None)
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        for number in range(20):
+            store.write(CELL_A, result(0.5), {}, replace=True)
+            if number % 3 == 0:
+                store.remove(CELL_A)
+        ended.set()
+        assert [reader.result() for reader in readers] == [None, None]
+    assert {0.5} <= set(seen) <= {0.5, None}
+
+
+def test_json_nested_too_deeply_is_damage(store):
+    store.write(CELL_A, result(), {})
+    (store.folder(CELL_A) / CELL).write_bytes(b"[" * 10**5)
+    with pytest.raises(DamagedCellError):
+        store.read(CELL_A)
 
 
 @pytest.mark.parametrize("below", ["file", "file/runs", "file/a/b"])

@@ -83,4 +83,5 @@ EXPERIMENT = Experiment(
 )
 
 if __name__ == "__main__":
-    run_experiment(EXPERIMENT, "quick", out=sys.argv[1], progress=LineReporter(sys.stderr))
+    report = run_experiment(EXPERIMENT, "quick", out=sys.argv[1], progress=LineReporter(sys.stderr))
+    sys.stderr.write(f"computed {report.computed}\n")

@@ -18,6 +18,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
 
 from unlazy.core.errors import StoreError
+from unlazy.core.processes import is_gone
 
 _PREFIX = ".partial-"
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -153,6 +154,16 @@ def check_writable(folder: Path) -> None:
             discard(probe)
 
 
+def time_at(folder: Path) -> float:
+    """The time by the clock that dates the files in `folder`: on a network, another machine's."""
+    probe = temporary_path(folder)
+    try:
+        probe.touch()
+        return probe.stat().st_mtime
+    finally:
+        discard(probe)
+
+
 def nearest_existing(path: Path) -> Path:
     """`path` itself, or the nearest folder above it that exists (or whatever is in the way)."""
     # os.path.lexists, not Path.exists: it says no, rather than raise, where we may not look.
@@ -165,22 +176,11 @@ def _is_abandoned(path: Path) -> bool:
     pid, _, host = (*path.name.removeprefix(_PREFIX).split("-", 2), "", "")[:3]
     # Two containers may share a host name and not see each other's processes: spare the young.
     ours = host == _host() and pid.isdigit() and age > _MINUTE
-    return age > _DAY or (ours and _is_dead(int(pid)))
+    return age > _DAY or (ours and is_gone(int(pid)))
 
 
 def _host() -> str:
     return platform.node().replace(os.sep, "_")
-
-
-def _is_dead(pid: int) -> bool:
-    """Whether it is known that no process of this number runs here."""
-    if os.name != "posix":  # elsewhere os.kill(pid, 0) would end the process
-        return False
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return isinstance(error, ProcessLookupError)
-    return False
 
 
 def _reason(error: OSError, folder: Path) -> str:

@@ -49,6 +49,10 @@ class UnknownNameError(UnlazyError, ValueError):
     """Nothing is registered under a name; the message suggests the nearest."""
 
 
+class ArgumentsError(UnlazyError, ValueError):
+    """Arguments that exclude one another, or one that says where something is and cannot."""
+
+
 class UserCodeError(UnlazyError):
     """Code of the user's own failed; the cause has its traceback, from the user's first line on."""
 

@@ -46,7 +46,7 @@ def free_memory() -> int:
     """The budget in bytes for work that begins now: half of what is free, more on a device."""
     import jax  # not above: a list of figures does without it
 
-    statistics = jax.devices()[0].memory_stats()
+    statistics = jax.local_devices()[0].memory_stats()
     if statistics and "bytes_limit" in statistics:
         free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
         return max(int(0.8 * free), 2**28)
@@ -57,7 +57,7 @@ def default_memory() -> int:
     """The budget in bytes when none is given: half the machine, or four fifths of a device."""
     import jax  # not above: a list of figures does without it
 
-    statistics = jax.devices()[0].memory_stats()
+    statistics = jax.local_devices()[0].memory_stats()
     if statistics and "bytes_limit" in statistics:
         return int(0.8 * statistics["bytes_limit"])
     return physical_memory() // 2

@@ -9,10 +9,11 @@ the terminal lacks, which is written as Python escapes it, such as `\u03bb`.
 import contextlib
 import errno
 import io
+import json
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from unlazy.core.errors import BrokenPipeOutputError, OutputError
@@ -41,6 +42,23 @@ def check_output() -> None:
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Guarded) and raw.closed_from_start:
         raise OutputError("standard output is closed. Send it to a file or to /dev/null.")
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Write the result as one JSON object."""
+    sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def fail(message: str, *, as_json: bool, code: int = 2) -> int:
+    """Say what is wrong in one line on standard error, and as JSON if that was asked for."""
+    line = " ".join(message.split())
+    with contextlib.suppress(OutputError):  # the exit code says more
+        sys.stderr.write(f"unlazy: {line}\n")
+        sys.stderr.flush()
+        if as_json:
+            print_json({"error": line})
+            sys.stdout.flush()
+    return code
 
 
 def _guard(stream: Any, number: int, name: str, *, needed: bool) -> Any:

@@ -10,11 +10,11 @@ from unlazy.experiments.claims import with_record as with_record
 from unlazy.experiments.experiment import Experiment as Experiment
 from unlazy.experiments.experiment import Preset as Preset
 from unlazy.experiments.figures import save_figure as save_figure
+from unlazy.experiments.obtaining import CellError as CellError
 from unlazy.experiments.programs import kept_programs as kept_programs
 from unlazy.experiments.progress import PassingReporter as PassingReporter
 from unlazy.experiments.progress import Reporter as Reporter
 from unlazy.experiments.progress import reporter_for as reporter_for
-from unlazy.experiments.runner import CellError as CellError
 from unlazy.experiments.runner import RunReport as RunReport
 from unlazy.experiments.runner import run_experiment as run_experiment
 from unlazy.experiments.sharing import shared_by_cells as shared_by_cells

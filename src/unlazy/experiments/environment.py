@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a number was computed with: versions, devices and precision."""
 
+import functools
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,11 @@ PACKAGES = (
 
 def versions() -> dict[str, str]:
     """The versions of Python, this library and its dependencies, without importing them."""
+    return dict(_versions())
+
+
+@functools.cache  # every cell records them, and looking them up takes longer than a small cell
+def _versions() -> dict[str, str]:
     from unlazy import __version__
 
     found = {"python": platform.python_version()}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running an experiment: compute what is not stored yet, check the claims, draw the figure."""
 
+import re
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,18 @@ from typing import Any
 from unlazy.core import disk
 from unlazy.core.drawing import style
 from unlazy.core.entries import entry
-from unlazy.core.errors import UnlazyError
-from unlazy.experiments import environment
+from unlazy.core.errors import ArgumentsError
 from unlazy.experiments.canonical import readable_json
 from unlazy.experiments.cell import Cell, CellResult, Results
 from unlazy.experiments.claims import Claim
 from unlazy.experiments.experiment import Experiment
 from unlazy.experiments.figures import save_figure
+from unlazy.experiments.obtaining import Looks, cell_error, obtain, stored_result
 from unlazy.experiments.progress import Reporter
 from unlazy.experiments.store import DamagedCellError, Store
 from unlazy.experiments.workers import compute_all, default_jobs
 
-
-class CellError(UnlazyError):
-    """A cell failed; its cause says why, and the finished cells are stored."""
+_ADDRESS = re.compile(r"[a-z]+://\S+:\d+")
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,8 @@ def run_experiment(
     out: Path | str = "runs",
     force: bool = False,
     jobs: int | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
     progress: Reporter | None = None,
 ) -> RunReport:
     """Run an experiment, or the part of it that is not stored yet.
@@ -89,17 +89,22 @@ def run_experiment(
             while others compile. The stored tables do not depend on it on a CPU; on a GPU any two
             runs differ by rounding, since products are tuned anew. With more than one, settings of
             JAX hold in the cells only if they are global, not if they are scoped by a `with`.
+        scheduler: The address of a Dask scheduler, such as `tcp://host:8786`, whose workers are to
+            compute the cells. They must be able to import the experiment; they need not see `out`.
+        workers: How many worker processes to start on this machine, in place of a scheduler's;
+            each computes `jobs` cells at a time. They have settings of JAX only from the
+            environment.
         progress: What to show meanwhile; nothing by default.
 
     Raises:
         UnknownNameError: If there is no such preset.
         StoreError: If the output folder cannot be written, which is tried before computing.
         CellError: If a cell fails; what was done is stored.
-        ValueError: If `jobs` is no positive integer.
+        UnlazyError: If Dask is needed and not installed, or the scheduler cannot be reached.
+        ValueError: If `jobs` or `workers` is no positive integer, or given with a `scheduler`.
     """
     began = time.perf_counter()
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise ValueError(f"`jobs` must be an integer >= 1, got jobs={jobs!r}.")
+    where = _Where(jobs, scheduler, workers)
     config = experiment.preset(preset).config
     store = Store(out)
     store.prepare(experiment.name)
@@ -107,7 +112,7 @@ def run_experiment(
     disk.make_writable(folder)  # tried now, not when all is computed
     task = _Task(experiment, store, progress or Reporter())
     try:
-        results = task.results(config, force=force, jobs=jobs)
+        results = task.results(config, where, force=force)
     finally:
         task.reporter.close()
     disk.clear_abandoned(folder)
@@ -128,6 +133,33 @@ def run_experiment(
     )
 
 
+@dataclass(frozen=True)
+class _Where:
+    """Where cells are computed: here, at a scheduler's workers, or at workers of our own."""
+
+    jobs: int | None
+    scheduler: str | None
+    workers: int | None
+
+    def __post_init__(self) -> None:
+        if self.scheduler is not None and not _ADDRESS.fullmatch(self.scheduler):
+            raise ArgumentsError(
+                "`scheduler` must be an address such as tcp://host:8786, "
+                f"got scheduler={self.scheduler!r}."
+            )
+        for name in ("jobs", "workers"):
+            count = getattr(self, name)
+            if count is None:
+                continue
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise ValueError(f"`{name}` must be an integer >= 1, got {name}={count!r}.")
+            if self.scheduler is not None:
+                raise ArgumentsError(
+                    f"`{name}` must be left out with a scheduler, whose workers decide it, "
+                    f"got {name}={count!r}."
+                )
+
+
 class _Task:
     """One pass over the cells, and what is counted on the way."""
 
@@ -138,7 +170,7 @@ class _Task:
         self.lock = threading.RLock()  # of the reporter, the notes and the count
         self.stopped = threading.Event()
 
-    def results(self, config: Any, *, force: bool, jobs: int | None) -> Results:
+    def results(self, config: Any, where: _Where, *, force: bool) -> Results:
         """Every cell's result, in order, from the store or computed."""
         for note in self.experiment.notes(config):
             self._note(note)
@@ -146,11 +178,51 @@ class _Task:
         stored = {} if force else {c: r for c in cells if (r := self._stored(c)) is not None}
         self.reporter.start(self.experiment.name, len(cells), len(stored))
         missing = [cell for cell in cells if cell not in stored]
+        with self.store.leases() as self.leases:
+            if where.scheduler is None and where.workers is None:
+                computed = self._computed(missing, where.jobs, force=force)
+            else:
+                computed = self._on_cluster(missing, where, force=force)
+        return {cell: stored.get(cell) or computed[cell] for cell in cells}
+
+    def _on_cluster(
+        self, missing: Sequence[Cell], where: _Where, *, force: bool
+    ) -> dict[Cell, CellResult]:
+        # Imported here: most runs do without.
+        from unlazy.experiments.cluster import ClusterRun
+
+        run = ClusterRun(
+            *(self.experiment, self.store, self.leases),
+            force=force,
+            arrived=self._arrived,
+            note=self._note,
+        )
+        if not missing:
+            return {}
+        return run.results(missing, where.scheduler, where.workers or 1, where.jobs)
+
+    def _arrived(self, cell: Cell, computed: bool, seconds: float) -> None:
+        self.computed += computed
+        self.reporter.cell_started(cell)
+        self.reporter.cell_finished(cell, seconds)
+
+    def _computed(
+        self, missing: Sequence[Cell], jobs: int | None, *, force: bool
+    ) -> dict[Cell, CellResult]:
+        """The results of these cells; at the end, waits for those that other runs compute."""
         if missing:
             self.jobs = min(jobs or default_jobs(), len(missing))
-        compute = partial(self._obtain, force=force)
-        computed = compute_all(compute, missing, self.jobs, stopped=self.stopped)
-        return {cell: stored.get(cell) or computed[cell] for cell in cells}
+        found: dict[Cell, CellResult] = {}
+        looks = Looks(self._note)
+        while missing:
+            outcome = compute_all(
+                partial(self._obtain, force=force), missing, self.jobs, stopped=self.stopped
+            )
+            found |= {cell: result for cell, result in outcome.items() if result is not None}
+            missing = [cell for cell in missing if cell not in found]
+            if missing:
+                looks.wait(len(missing))
+        return found
 
     def _note(self, text: str) -> None:
         with self.lock:
@@ -158,31 +230,26 @@ class _Task:
             self.reporter.note(text)
 
     def _stored(self, cell: Cell) -> CellResult | None:
-        """The stored result; None if there is none, or if it is damaged, which removes it."""
-        if not self.store.has(cell):
-            return None
+        """The stored result; None if there is none, or if it is damaged, which is told."""
         try:
-            return self.store.read(cell)
+            return stored_result(self.store, cell)
         except DamagedCellError as error:
             self._note(f"{error} It is computed again.")
-            self.store.remove(cell)
             return None
 
-    def _obtain(self, cell: Cell, *, force: bool) -> CellResult:
-        """Compute and store a cell, unless another run on this store just did."""
-        began = time.perf_counter()
-        with self.lock:
-            self.reporter.cell_started(cell)
-        result = None if force else self._stored(cell)
-        if result is None:
-            result = self._compute(cell)
-            seconds = time.perf_counter() - began
-            self.store.write(cell, result, _meta(seconds, self.jobs), replace=force)
+    def _obtain(self, cell: Cell, *, force: bool) -> CellResult | None:
+        """Compute and store a cell, unless another run just did; None if one does so now."""
+        with self.leases.holding(cell.digest) as ours:
+            if not ours:
+                return None
+            began = time.perf_counter()
             with self.lock:
-                self.computed += 1
-        with self.lock:
-            self.reporter.cell_finished(cell, time.perf_counter() - began)
-        return result
+                self.reporter.cell_started(cell)
+            work = obtain(self.store, cell, self._compute, force=force, jobs=self.jobs)
+            with self.lock:
+                self.computed += work.computed
+                self.reporter.cell_finished(cell, time.perf_counter() - began)
+            return work.result
 
     def _compute(self, cell: Cell) -> CellResult:
         def progress(done: int, total: int) -> None:
@@ -196,12 +263,7 @@ class _Task:
         except Exception as error:
             if self.jobs > 1 and not self.stopped.is_set():
                 self._note(f"the cell '{cell}' failed; those at work are finished first.")
-            kind = "" if isinstance(error, UnlazyError) else f"{type(error).__name__}: "
-            raise CellError(
-                f"the cell '{cell}' of {cell.experiment} failed: {kind}{error} "
-                f"The finished cells are stored in '{self.store.root}': "
-                "the same command resumes after them."
-            ) from error
+            raise cell_error(cell, error, self.store.root) from error
 
 
 def _checked(experiment: Experiment, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -213,17 +275,6 @@ def _checked(experiment: Experiment, cells: Sequence[Cell]) -> Sequence[Cell]:
                 f"got experiment={cell.experiment!r}, version={cell.version}."
             )
     return list(dict.fromkeys(cells))
-
-
-def _meta(seconds: float, jobs: int) -> dict[str, Any]:
-    """What to record of a run that does not depend on the cell."""
-    return {
-        "seconds": round(seconds, 3),
-        "jobs": jobs,  # cells computed at a time: with several, each takes longer
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": environment.used_device(),
-        "versions": environment.versions(),
-    }
 
 
 def _write_claims(

@@ -5,7 +5,6 @@ import errno
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -17,6 +16,7 @@ from unlazy.core.entries import entry
 from unlazy.core.errors import StoreError
 from unlazy.experiments.canonical import compact_json, readable_json
 from unlazy.experiments.cell import Cell, CellResult
+from unlazy.experiments.leases import Leases
 from unlazy.experiments.tables import read_arrays, read_table, table_bytes, write_arrays
 
 CELL, TABLE, ARRAYS, META = "cell.json", "table.parquet", "arrays.npz", "meta.json"
@@ -26,6 +26,10 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 class DamagedCellError(StoreError):
     """A stored cell is not what was written; computing it again repairs it."""
+
+
+class MissingCellError(DamagedCellError):
+    """There is no such cell, or no longer: another run may have taken it away."""
 
 
 class Store:
@@ -75,6 +79,7 @@ class Store:
         """Whether the cell was stored; only `read` finds out whether it is undamaged."""
         folder = self.folder(cell)
         with disk.disk_errors("read", folder), suppress(FileNotFoundError):
+            os.scandir(folder.parent).close()  # a network file system then looks anew
             os.lstat(folder)  # a link to nothing is there: nothing can be written in its place
             return True
         return False
@@ -87,6 +92,19 @@ class Store:
             DamagedCellError: If a file is missing or is not what was written, with the folder.
             StoreError: If the disk cannot be read.
         """
+        while True:
+            seen = _state(self.folder(cell))
+            try:
+                return self._read(cell)
+            except StoreError as error:
+                # Another run may have put a new cell in its place while it was read.
+                if _state(self.folder(cell)) != seen:
+                    continue
+                if seen is None and isinstance(error, DamagedCellError):
+                    raise MissingCellError(str(error)) from error
+                raise
+
+    def _read(self, cell: Cell) -> CellResult:
         folder = self.folder(cell)
         with _damage(folder):
             record = json.loads(_bytes(folder / CELL))
@@ -139,6 +157,10 @@ class Store:
         with disk.disk_errors("write to", self.root):
             disk.discard(self._move_aside(self.folder(cell)))
 
+    def leases(self) -> Leases:
+        """The leases on the cells of this store, which runs take before they compute a cell."""
+        return Leases(self._cells / ".leases")
+
     @property
     def _cells(self) -> Path:
         return self.root / "cells"
@@ -186,6 +208,15 @@ def _write_files(folder: Path, cell: Cell, result: CellResult, meta: Mapping[str
     disk.sync_folder(folder)
 
 
+def _state(folder: Path) -> tuple[int, ...] | None:
+    """What changes whenever another folder is put in the place of this one; None without any."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mtime_ns
+
+
 def _sha256(path: Path) -> str:
     with disk.open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -214,10 +245,17 @@ def _damage(folder: Path) -> Iterator[None]:
             try:
                 yield
             except OSError as error:
+                if error.errno is None:  # not the system's: pyarrow says so of a damaged file
+                    raise ValueError(str(error)) from error
                 what = disk.obstacle(folder)
                 if not what and not isinstance(error, FileNotFoundError | NotADirectoryError):
                     raise
                 fault = f"is {what}" if what else f"has no {Path(error.filename or '').name}"
                 raise DamagedCellError(f"the stored cell '{folder}' {fault}.") from error
-    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise DamagedCellError(f"the stored cell '{folder}' is damaged: {error}.") from error
+    except StoreError:
+        raise
+    except MemoryError as error:
+        raise StoreError(f"the stored cell '{folder}' does not fit in memory.") from error
+    except Exception as error:  # whatever the readers of four formats raise
+        fault = " ".join(str(error).split()) or type(error).__name__
+        raise DamagedCellError(f"the stored cell '{folder}' is damaged: {fault}.") from error

@@ -30,7 +30,7 @@ def read_table(source: Path | BinaryIO) -> dict[str, np.ndarray]:
 
     # Not pq.read_table: it would take a folder called `a=b` for a column `a`.
     with pq.ParquetFile(source) as file:
-        table = file.read()
+        table = file.read(use_threads=False)  # a cell's table is small: threads take longer
     return {name: _from_arrow(table.column(name)) for name in table.column_names}
 
 
@@ -69,4 +69,7 @@ def _from_arrow(column) -> np.ndarray:
 
     if pa.types.is_string(column.type):
         return np.array(column.to_pylist(), dtype=str)
-    return np.array(column.to_numpy(), dtype=column.type.to_pandas_dtype())
+    # By DLPack, which has no booleans: `to_numpy` would import pandas, which takes a second.
+    if pa.types.is_boolean(column.type):
+        return _from_arrow(column.cast(pa.uint8())).astype(bool)
+    return np.from_dlpack(column.combine_chunks()).copy()

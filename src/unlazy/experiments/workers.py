@@ -7,10 +7,13 @@ threads share the device's memory and the compiled programs.
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
 
-from unlazy.experiments.cell import Cell, CellResult
+from unlazy.experiments.cell import Cell
+
+Result = TypeVar("Result")
 
 _MOST = 6
 _ROOM = 2**34  # bytes of an accelerator's memory that the papers' largest cells take, or less
@@ -27,12 +30,12 @@ def default_jobs() -> int:
 
 
 def compute_all(
-    compute: Callable[[Cell], CellResult],
+    compute: Callable[[Cell], Result],
     cells: Sequence[Cell],
     jobs: int,
     *,
     stopped: threading.Event,
-) -> dict[Cell, CellResult]:
+) -> dict[Cell, Result]:
     """The results of all cells, begun in order.
 
     After the first error no further cell is begun, and those at work are finished and stored. An
@@ -41,7 +44,7 @@ def compute_all(
     if jobs == 1:  # in this thread, where the caller's scoped settings hold
         return {cell: compute(cell) for cell in cells}
     pool = ThreadPoolExecutor(jobs)
-    futures: dict[Cell, Future[CellResult]] = {}
+    futures: dict[Cell, Future[Result]] = {}
     try:
         for cell in cells:
             futures[cell] = pool.submit(compute, cell)
@@ -55,7 +58,7 @@ def compute_all(
     return {cell: future.result() for cell, future in futures.items()}
 
 
-def _finish(pool: ThreadPoolExecutor, futures: dict[Cell, Future[CellResult]]) -> None:
+def _finish(pool: ThreadPoolExecutor, futures: Mapping[Cell, Future]) -> None:
     """Begin no further cell, and wait for those at work."""
     pool.shutdown(wait=False, cancel_futures=True)
     # Not by joining threads: after an interrupted join Python takes a thread for ended.

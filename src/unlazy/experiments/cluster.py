@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells computed by the workers of a Dask cluster; this process hands them out and collects them.
+
+A worker that is killed costs its cell, which Dask gives to another. When the scheduler goes away,
+the client waits for it to come back, and hands out what is not stored.
+"""
+
+import contextlib
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+from unlazy.core import disk
+from unlazy.core.errors import UnlazyError
+from unlazy.experiments.cell import Cell, CellResult
+from unlazy.experiments.experiment import Experiment
+from unlazy.experiments.leases import Leases
+from unlazy.experiments.local_workers import LocalWorkers
+from unlazy.experiments.obtaining import Looks, cell_error, stored_result
+from unlazy.experiments.store import DamagedCellError, Store
+from unlazy.experiments.tasks import Answer, CellFailure, Task, marker_in, perform, reference
+
+RESOURCE = "cells"  # of Dask's; a worker may declare how many cells it has room for
+_GLANCE = 0.5  # seconds between looks at the workers
+_FIRST, _AGAIN = 10, 60  # seconds until a scheduler must be reached, at first and once it was
+
+Arrived = Callable[[Cell, bool, float], None]
+
+
+class _LostError(Exception):
+    """The connection to the scheduler broke."""
+
+
+class ClusterRun:
+    """One pass over the cells of an experiment on a cluster.
+
+    Args:
+        experiment: Where the cells come from; workers must be able to import it.
+        store: Where results go, with the leases on its cells.
+        leases: Those of this process.
+        force: Compute stored cells again.
+        arrived: Told of each cell that has a result, whether it was computed for this run, and how
+            long that took.
+        note: Told what the user may want to know.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        store: Store,
+        leases: Leases,
+        *,
+        force: bool,
+        arrived: Arrived,
+        note: Callable[[str], None],
+    ) -> None:
+        self.name, self.store, self.leases = reference(experiment), store, leases
+        self.force, self.arrived, self.note = force, arrived, note
+        self.found: dict[Cell, CellResult] = {}
+        self.local: LocalWorkers | None = None
+
+    def results(
+        self, cells: Sequence[Cell], scheduler: str | None, workers: int, jobs: int | None
+    ) -> dict[Cell, CellResult]:
+        """The results of all cells, by the scheduler at that address or so many local workers."""
+        check_dask()
+        self.marker = marker_in(self.store.root)
+        try:
+            if scheduler is not None:
+                self._compute(cells, scheduler)
+            else:
+                with LocalWorkers(workers, jobs, self.note) as self.local:
+                    self._compute(cells, self.local.address)
+        finally:
+            disk.discard(self.marker)
+        return self.found
+
+    def _compute(self, cells: Sequence[Cell], address: str) -> None:
+        looks, patience = Looks(self.note), _FIRST
+        while cells:
+            with _client(address, patience) as client:
+                patience = _AGAIN
+                lost = False
+                while cells and not lost:
+                    try:
+                        self._hand_out(client, cells)
+                    except _LostError:
+                        lost = True
+                        self.note(f"the connection to {address} broke; trying again.")
+                    cells = [cell for cell in cells if cell not in self.found]
+                    if cells and not lost:
+                        looks.wait(len(cells))
+
+    def _hand_out(self, client: Any, cells: Sequence[Cell]) -> None:
+        """Let workers compute the cells; those that other runs compute are left."""
+        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        futures: dict[Any, Cell] = {}
+        try:
+            self._look_at_workers(client)
+            futures |= {self._submit(client, done, cell, leased=False): cell for cell in cells}
+            while futures:
+                if self.local is not None:
+                    self.local.tend()
+                with contextlib.suppress(queue.Empty):
+                    future = done.get(timeout=_GLANCE)
+                    cell = futures.pop(future)
+                    if self._take(cell, self._answer(future, cell)):
+                        futures[self._submit(client, done, cell, leased=True)] = cell
+        except BaseException as error:
+            if _is_lost(client, error):
+                for cell in cells:  # they will be handed out anew
+                    self.leases.give_back(cell.digest)
+                raise _LostError from error
+            self._stop(client, futures, error)
+            raise
+
+    def _look_at_workers(self, client: Any) -> None:
+        """Note whether there are any, and whether they bound the cells that they compute."""
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        if not workers and self.local is None:
+            self.note("the scheduler has no workers yet; waiting for them.")
+        bounded = any(RESOURCE in worker["resources"] for worker in workers)
+        self.resources = {RESOURCE: 1} if bounded else None
+
+    def _submit(self, client: Any, done: Any, cell: Cell, *, leased: bool) -> Any:
+        task = Task(
+            *(self.name, cell, str(self.store.root.absolute()), str(self.marker)),
+            *(self.force, leased),
+        )
+        # Not `pure`: each attempt at a cell is another task.
+        future = client.submit(perform, task, pure=False, resources=self.resources)
+        future.add_done_callback(done.put)
+        return future
+
+    def _answer(self, future: Any, cell: Cell) -> Answer:
+        """What the worker said, or the error of the cell."""
+        from distributed import KilledWorker
+        from distributed.comm.core import CommClosedError
+
+        if future.status in ("cancelled", "lost"):
+            raise _LostError
+        try:
+            return future.result()
+        except (CommClosedError, TimeoutError, CancelledError) as error:
+            raise _LostError from error
+        except KilledWorker:
+            reason = UnlazyError("the workers that computed it were killed, again and again.")
+            raise cell_error(cell, reason, self.store.root) from reason
+        except CellFailure as error:
+            raise cell_error(cell, error.args[0], self.store.root) from error.args[0]
+        except UnlazyError:  # of the store, or of a worker with other code
+            raise
+        except Exception as error:
+            raise cell_error(cell, error, self.store.root) from error
+
+    def _take(self, cell: Cell, answer: Answer) -> bool:
+        """Take an answer; whether the cell is to be computed under a lease of ours."""
+        if answer.kind == "busy":
+            return False
+        if answer.kind == "unshared":
+            return self._lease(cell)
+        if answer.kind == "computed" and answer.result is not None:
+            result = answer.result
+            self.store.write(cell, result, answer.meta or {}, replace=True)
+            self.leases.give_back(cell.digest, done=True)
+            self._keep(cell, result, answer)
+        elif (result := self._stored(cell)) is not None:
+            self._keep(cell, result, answer)
+        return False
+
+    def _lease(self, cell: Cell) -> bool:
+        """Take the lease for a worker; False if another run has it or has stored the cell."""
+        if not self.leases.take(cell.digest):
+            return False
+        if self.force or (result := self._stored(cell)) is None:
+            return True
+        self.leases.give_back(cell.digest, done=True)
+        self._keep(cell, result, Answer("stored"))
+        return False
+
+    def _stored(self, cell: Cell) -> CellResult | None:
+        with contextlib.suppress(DamagedCellError):
+            return stored_result(self.store, cell)
+        return None
+
+    def _keep(self, cell: Cell, result: CellResult, answer: Answer) -> None:
+        self.found[cell] = result
+        self.arrived(cell, answer.computed, answer.seconds)
+
+    def _stop(self, client: Any, futures: dict[Any, Cell], error: BaseException) -> None:
+        """Begin no further cell; unless interrupted, let local workers finish those at work."""
+        with contextlib.suppress(Exception):  # the scheduler may be gone too
+            client.cancel(list(futures))
+        if self.local is not None and isinstance(error, Exception):
+            self.local.finish(self.leases, [cell.digest for cell in futures.values()])
+
+
+def _is_lost(client: Any, error: BaseException) -> bool:
+    """Whether an error comes from a broken connection to the scheduler."""
+    if isinstance(error, UnlazyError | KeyboardInterrupt | SystemExit):
+        return False
+    return isinstance(error, _LostError) or client.status != "running"
+
+
+def check_dask() -> None:
+    """Raise unless Dask is installed."""
+    try:
+        import distributed  # noqa: F401  # is it there?
+    except ImportError as error:
+        raise UnlazyError(
+            "a cluster needs Dask, which is not installed: pip install 'unlazy[dask]'."
+        ) from error
+
+
+@contextlib.contextmanager
+def _client(address: str, patience: int) -> Iterator[Any]:
+    """A connection to the scheduler."""
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=patience, set_as_default=False)
+    except OSError as error:
+        raise UnlazyError(
+            f"the scheduler at {address} cannot be reached: {error}. Finished cells are stored."
+        ) from error
+    try:
+        yield client
+    finally:
+        with contextlib.suppress(Exception):  # nothing is lost when it cannot say goodbye
+            client.close(timeout=2)

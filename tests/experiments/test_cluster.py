@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real schedulers, workers and clients on the loopback interface, and their deaths."""
+
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from unlazy.core.errors import StoreError, UnlazyError
+from unlazy.experiments import CellError, Reporter, Store, cluster, local_workers, run_experiment
+
+HERE = Path(__file__).parent
+PURE = ("cell.json", "table.parquet", "arrays.npz", "claims.json")
+
+
+@pytest.fixture
+def logged(toy, tmp_path, monkeypatch):
+    """The module of the logged experiment, which every process here can import."""
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("LOGGED", str(tmp_path / "log"))
+    return importlib.import_module("logged")
+
+
+@pytest.fixture
+def serial(logged, tmp_path):
+    """What a run in one process writes; the log is empty afterwards."""
+    run_experiment(logged.EXPERIMENT, "quick", out=tmp_path / "serial")
+    (tmp_path / "log").unlink()
+    return pure_files(tmp_path / "serial")
+
+
+def pure_files(out):
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.name in PURE and ".partial-" not in str(path)
+    }
+
+
+def times(tmp_path, word):
+    """How often each cell began or ended."""
+    lines = (tmp_path / "log").read_text().splitlines()
+    return Counter(int(line.split()[1]) for line in lines if line.startswith(word))
+
+
+def ends_once(tmp_path, cells=8):
+    return times(tmp_path, "end") == dict.fromkeys(range(cells), 1)
+
+
+class Dask:
+    """A scheduler and workers as processes of their own."""
+
+    def __init__(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.environment["DASK_LOGGING__DISTRIBUTED"] = "critical"
+        self.processes = []
+
+    def start(self, *command):
+        process = subprocess.Popen(
+            [sys.executable, "-m", *map(str, command)],
+            env=self.environment,
+            stderr=subprocess.PIPE if command[0] == "logged" else None,
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def scheduler(self):
+        options = ("--host", "127.0.0.1", "--port", self.port, "--no-dashboard")
+        return self.start("dask", "scheduler", *options)
+
+    def worker(self, *options):
+        common = ("--host", "127.0.0.1", "--no-nanny", "--no-dashboard", "--nthreads", 1)
+        return self.start("dask", "worker", self.address, *common, *options)
+
+    def client(self, out):
+        return self.start("logged", out, self.address)
+
+
+@pytest.fixture
+def dask(logged):
+    dask = Dask()
+    yield dask
+    for process in dask.processes:
+        process.kill()
+        process.wait()
+
+
+def until(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def listening(process):
+    return {
+        connection.laddr.ip
+        for one in (process, *process.children(recursive=True))
+        for connection in one.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+
+class Watcher(Reporter):
+    """Calls a function when a cell is stored, and keeps the notes."""
+
+    def __init__(self, function=lambda: None):
+        self.function, self.notes = function, []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def cell_finished(self, cell, seconds):
+        assert seconds >= 0, cell
+        self.function()
+
+
+def test_local_workers_listen_on_loopback_alone_and_one_that_is_killed_is_replaced(
+    logged, serial, tmp_path
+):
+    seen, children, victims = set(), set(), []
+
+    def watch():
+        seen.update(listening(psutil.Process()))
+        children.update(psutil.Process().children(recursive=True))
+        lines = [line.split() for line in log_of(tmp_path).splitlines()]
+        ended = [rest for word, *rest in lines if word == "end"]
+        at_work = [int(rest[1]) for _, *rest in lines if rest not in ended]
+        if at_work and not victims:
+            victims.append(at_work[-1])  # it began last, so that its end is furthest
+            os.kill(victims[0], signal.SIGKILL)
+
+    watcher = Watcher(watch)
+    report = run_experiment(
+        logged.EXPERIMENT, "quick", out=tmp_path / "out", workers=2, progress=watcher
+    )
+    assert len(victims) == 1
+    assert report.computed >= 7  # an answer that the killed worker held is given again: "stored"
+    assert "a worker ended by signal 9; another is started." in watcher.notes
+    assert ends_once(tmp_path)
+    assert pure_files(tmp_path / "out") == serial
+    assert seen == {"127.0.0.1"}
+    assert len(children) >= 2
+    assert not any(child.is_running() for child in children)
+    assert not list((tmp_path / "out").rglob(".partial-*"))
+    assert not list((tmp_path / "out/cells/.leases").iterdir())
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_mid_cell_and_a_second_client_cost_nothing(
+    logged, serial, dask, tmp_path
+):
+    out = tmp_path / "out"
+    dask.scheduler()
+    victim, _ = dask.worker(), dask.worker()
+    clients = [dask.client(out) for _ in range(2)]
+    until(lambda: (tmp_path / "log").exists() and f" {victim.pid}\n" in log_of(tmp_path))
+    victim.kill()
+    errors = [client.communicate()[1] for client in clients]
+    assert [client.returncode for client in clients] == [0, 0], errors
+    assert sum(int(error.split()[-1]) for error in errors) <= 8
+    assert ends_once(tmp_path)
+    assert sum(times(tmp_path, "begin").values()) <= 9
+    assert pure_files(out) == serial
+
+
+def log_of(tmp_path):
+    return (tmp_path / "log").read_text()
+
+
+def test_workers_that_do_not_see_the_folder_send_their_results(
+    logged, serial, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(cluster, "marker_in", lambda _: tmp_path / "nowhere")
+    cell = logged.cells(logged.EXPERIMENT.presets["quick"].config)[3]
+    damaged = Store(tmp_path / "out").folder(cell)
+    damaged.mkdir(parents=True)
+    (damaged / "cell.json").write_text("{}")
+    watcher = Watcher()
+    report = run_experiment(
+        logged.EXPERIMENT, "quick", out=tmp_path / "out", workers=2, progress=watcher
+    )
+    assert report.computed == 8
+    assert ends_once(tmp_path)
+    assert pure_files(tmp_path / "out") == serial
+    assert ["is damaged" in note for note in watcher.notes] == [False, True]
+    assert Store(tmp_path / "out").meta(cell)["jobs"] == 1
+
+
+def test_errors_of_cells_and_of_the_disk_are_those_of_a_run_in_one_process(logged, tmp_path):
+    with pytest.raises(CellError, match=r"'cell 1' of toy/logged failed: ZeroDivisionError: by"):
+        run_experiment(logged.EXPERIMENT, "failing", out=tmp_path, workers=2)
+    stored = list((tmp_path / "cells/toy/logged").iterdir())
+    assert len(stored) == sum(times(tmp_path, "end").values()) >= 1  # what was at work is stored
+    with pytest.raises(StoreError, match="no space left on device"):
+        run_experiment(logged.EXPERIMENT, "full", out=tmp_path, workers=1)
+    assert list((tmp_path / "cells/toy/logged").iterdir()) == stored
+
+
+@pytest.mark.slow
+def test_a_cell_that_kills_its_workers_is_given_up(logged, tmp_path):
+    with pytest.raises(CellError, match="workers that computed it were killed"):
+        run_experiment(logged.EXPERIMENT, "deadly", out=tmp_path, workers=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_scheduler_that_is_killed_and_started_again_costs_no_finished_cell(
+    logged, serial, dask, tmp_path, shared
+):
+    dask.environment["SHARED"] = str(shared)
+    out = tmp_path / "out"
+    scheduler, _ = dask.scheduler(), dask.worker()
+    client = dask.client(out)
+    first = logged.cells(logged.EXPERIMENT.presets["quick"].config)[0]
+    until(lambda: Store(out).has(first) and "end 1" in log_of(tmp_path))
+    scheduler.kill()
+    scheduler.wait()
+    time.sleep(0.5)
+    dask.scheduler()
+    dask.worker()
+    error = client.communicate()[1]
+    assert client.returncode == 0, error
+    assert "broke; trying again" in error
+    # A result on its way to the client is lost with the scheduler; one that is stored is not.
+    assert ends_once(tmp_path) if shared else times(tmp_path, "end")[0] == 1
+    assert pure_files(out) == serial
+
+
+@pytest.mark.slow
+def test_a_client_that_is_killed_and_started_again_finds_what_the_workers_finished(
+    logged, serial, dask, tmp_path
+):
+    out = tmp_path / "out"
+    dask.scheduler()
+    dask.worker("--resources", "cells=1")
+    client = dask.client(out)
+    until(lambda: (tmp_path / "log").exists() and "begin 2" in log_of(tmp_path))
+    client.kill()
+    client.communicate()
+    again = dask.client(out)
+    error = again.communicate()[1]
+    assert again.returncode == 0, error
+    assert ends_once(tmp_path)  # the cell at work was finished and stored by its worker
+    assert pure_files(out) == serial
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_local_workers_end_with_their_client_however_it_ends(logged, tmp_path, sign, code):
+    program = (
+        "import logged; from unlazy import cli, papers; papers.get = lambda _: logged.EXPERIMENT;"
+        f"cli.main(['run', 'toy', '--workers', '2', '--out', {str(tmp_path / 'out')!r}])"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    client = subprocess.Popen([sys.executable, "-c", program], env=environment)
+    until(lambda: (tmp_path / "log").exists() and "end 1" in log_of(tmp_path))
+    workers = psutil.Process(client.pid).children(recursive=True)
+    assert len(workers) >= 2
+    client.send_signal(sign)
+    assert client.wait(timeout=30) == code
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive
+    report = run_experiment(logged.EXPERIMENT, "quick", out=tmp_path / "out")
+    assert report.reused >= 1
+    assert ends_once(tmp_path)
+
+
+def test_workers_that_keep_ending_are_an_error(monkeypatch):
+    notes = []
+    workers = local_workers.LocalWorkers(1, 1, notes.append)
+    monkeypatch.setattr(workers, "_start", lambda: subprocess.Popen(["false"]))
+    workers.processes = [workers._start()]
+    for _ in range(10):
+        workers.processes[0].wait()
+        workers.tend()
+    workers.processes[0].wait()
+    with pytest.raises(UnlazyError, match="workers ended 11 times, at last with exit code 1"):
+        workers.tend()
+    assert notes == ["a worker ended with exit code 1; another is started."] * 10
+
+
+def test_workers_share_the_memory_of_an_accelerator_unless_told_otherwise(monkeypatch):
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION", raising=False)
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
+    environment = local_workers._environment(3)
+    assert environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.300"
+    assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
+
+
+@pytest.mark.slow
+def test_how_many_cells_fit_a_worker_is_asked_of_a_process_like_it(monkeypatch):
+    assert local_workers._room(local_workers._environment(1)) == 1  # JAX has the processor alone
+    monkeypatch.setattr(local_workers, "entry_points", lambda group: [group])
+    assert local_workers._room(local_workers._environment(1)) == 1
+    statistics = "{'memory_stats': lambda self: {'bytes_limit': 2**36}}"
+    fake = f"import jax; jax.devices = lambda: [type('Device', (), {statistics})()]"
+    asked = subprocess.run
+    monkeypatch.setattr(
+        *(subprocess, "run"),
+        lambda command, **options: asked([*command[:2], f"{fake}; {command[2]}"], **options),
+    )
+    assert local_workers._room(local_workers._environment(1)) == 4

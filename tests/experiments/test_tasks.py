@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+
+from unlazy import papers
+from unlazy.core.errors import UnlazyError
+from unlazy.experiments import CellResult, Store, cluster, run_experiment
+from unlazy.experiments.tasks import Task, marker_in, perform, reference
+
+
+@pytest.fixture
+def task(toy, tmp_path):
+    cell = toy.cells(toy.EXPERIMENT.presets["smoke"].config)[0]
+    Store(tmp_path).prepare(toy.NAME)
+    marker = str(marker_in(tmp_path))
+    return Task("toy:EXPERIMENT", cell, str(tmp_path), marker, force=False, leased=False)
+
+
+def test_a_worker_stores_the_cell_and_computes_it_once(task, tmp_path):
+    assert perform(task, jobs=2)[:2] == ("stored", True)
+    assert perform(task, jobs=2)[:2] == ("stored", False)
+    assert perform(task._replace(force=True), jobs=2)[:2] == ("stored", True)
+    assert Store(tmp_path).meta(task.cell)["jobs"] == 2
+
+
+def test_a_worker_leaves_a_cell_that_another_run_computes(task, tmp_path):
+    with Store(tmp_path).leases() as leases, leases.holding(task.cell.digest):
+        assert perform(task, jobs=1).kind == "busy"
+    assert not Store(tmp_path).has(task.cell)
+
+
+def test_a_worker_without_the_folder_says_so_and_sends_the_result_when_told_to(task, tmp_path):
+    elsewhere = task._replace(root="/nowhere", marker="/nowhere/marker")
+    assert perform(elsewhere, jobs=1).kind == "unshared"
+    answer = perform(elsewhere._replace(leased=True), jobs=1)
+    perform(task, jobs=1)
+    assert isinstance(answer.result, CellResult)
+    stored = Store(tmp_path).read(task.cell)
+    assert np.array_equal(answer.result.table["mean"], stored.table["mean"])
+    assert answer.meta is not None
+    assert answer.meta["jobs"] == 1
+
+
+def test_a_worker_with_other_code_is_found(task, toy, monkeypatch):
+    with pytest.raises(UnlazyError, match="a worker cannot import nothing:EXPERIMENT"):
+        perform(task._replace(experiment="nothing:EXPERIMENT"), jobs=1)
+    monkeypatch.setattr(toy, "EXPERIMENT", dataclasses.replace(toy.EXPERIMENT, version=2))
+    with pytest.raises(UnlazyError, match="has version 2 of toy/figure1, this run version 3"):
+        perform(task, jobs=1)
+
+
+def test_an_experiment_is_found_by_its_module(toy, monkeypatch):
+    assert reference(toy.EXPERIMENT) == "toy:EXPERIMENT"
+    figure = papers.get("arora2019/figure1")
+    assert reference(figure) == "unlazy.papers.arora2019.figures.figure1:EXPERIMENT"
+    with pytest.raises(UnlazyError, match="`experiment` must be a global name of a module"):
+        reference(dataclasses.replace(toy.EXPERIMENT))
+    monkeypatch.setitem(sys.modules, "__main__", toy)
+    monkeypatch.delitem(sys.modules, "toy")
+    with pytest.raises(UnlazyError, match="not in the script that is run"):
+        reference(toy.EXPERIMENT)
+
+
+def test_without_dask_the_extra_is_named(toy, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UnlazyError, match=r"pip install 'unlazy\[dask\]'"):
+        cluster.check_dask()
+    with pytest.raises(UnlazyError, match=r"pip install 'unlazy\[dask\]'"):
+        run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, workers=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"workers": 0}, "`workers` must be an integer >= 1, got workers=0"),
+        ({"workers": 2, "scheduler": "tcp://a:1"}, "`workers` must be left out with a scheduler"),
+        ({"jobs": 2, "scheduler": "tcp://a:1"}, "`jobs` must be left out with a scheduler"),
+        ({"scheduler": "host"}, "`scheduler` must be an address such as tcp://host:8786"),
+    ],
+)
+def test_where_to_compute_is_checked_first(toy, tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path / "out", **arguments)
+    assert not (tmp_path / "out").exists()
