@@ -2,8 +2,12 @@
 """The strict set-up of every test: no silent promotion, x64 off as our users run it."""
 
 import gc
+import json
 import logging
 import os
+import socket
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -62,7 +66,10 @@ _UNOPTIMIZED = (
     *("contracts/test_trained", "contracts/test_real_models"),
 )
 # A kernel of a user's network is compiled for each network: two thirds of the time of its tests.
-_QUICKLY = ("kernels/empirical", "core", "contracts", "data", "laziness")
+_QUICKLY = (
+    *("kernels/empirical", "core", "contracts", "data", "laziness"),
+    *("kernels/test_large", "kernels/test_least_eigenvalues", "kernels/test_streaming"),
+)
 _UNOPTIMIZED_QUICKLY = () if _AS_USERS else _QUICKLY
 _OPTIMIZED = ("laziness/width/test_flax_cnn",)  # trains CNNs, which are slow without
 
@@ -136,3 +143,48 @@ def compilations():
     with jax.log_compiles(True):
         yield seen
     logger.removeHandler(handler)
+
+
+def _mesh_checks(devices, *arguments):
+    """Start `mesh_checks.py` in a process with so many virtual devices."""
+    count = f"--xla_force_host_platform_device_count={devices}"
+    flags = f"{'' if _AS_USERS else os.environ.get('XLA_FLAGS', '')} {count}"
+    source = str(Path(__file__).parents[1] / "src")
+    # Threads that wait for the others in a collective are taken from a pool of one per core: with
+    # fewer cores than devices all may wait, and XLA gives up. The pool is as large as NPROC says.
+    settings = {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": source, "NPROC": "32"}
+    # It compiles far longer than it computes.
+    environment = os.environ | settings | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
+    words = [sys.executable, str(Path(__file__).parent / "mesh_checks.py"), *arguments]
+    return subprocess.Popen(
+        words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def _reports(processes):
+    """What each of them printed; all are ended when one fails, for the others would wait for it."""
+    try:
+        for process in processes:
+            out, errors = process.communicate(timeout=240)
+            assert process.returncode == 0, errors
+            yield json.loads(out.splitlines()[-1])
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture(scope="session")
+def eight_devices():
+    """What `mesh_checks.py` finds on eight virtual devices of one process."""
+    [report] = _reports([_mesh_checks(8)])
+    return report
+
+
+@pytest.fixture(scope="session")
+def two_processes():
+    """What two processes of two virtual devices find, each for itself."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    return list(_reports([_mesh_checks(2, address, str(i)) for i in range(2)]))

@@ -11,6 +11,7 @@ Copies are programs by themselves: XLA takes minutes to compile a transpose with
 a kernel, and evaluates the entries twice.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -22,8 +23,10 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from unlazy.core.checks import as_array, check_inputs, is_known
 from unlazy.core.compiling import jit_untuned_static
+from unlazy.kernels.near_pairs import is_repairing, repaired
 from unlazy.kernels.parts import even_parts, of_one_size
 from unlazy.kernels.polar import padded_polar, polar
+from unlazy.kernels.row_products import RowProduct, row_product
 
 # Block rows of the symmetric product: with 8, the work is 9/16 of the full product, and a block
 # is still large enough for the product to run at full speed (measured at n = 4000).
@@ -136,13 +139,18 @@ def kernel_matrix(
 ) -> Float[Array, "n1 n2"]:
     """The matrix of `kernel` between directions; symmetric to the last bit when `unit2` is None.
 
-    Under a transformation of JAX nearly parallel rows are not repaired.
+    Under a transformation of JAX nearly parallel rows are repaired in a scope `repairing` alone.
     """
     side1 = _Side(unit1, rows1)
     side2 = None if unit2 is None else _Side(unit2, rows2)
     gram = _symmetric(kernel, side1) if side2 is None else _cross(kernel, side1, side2)
-    if is_known(gram.has_near_pairs) and gram.has_near_pairs:
-        return _repair_near_pairs(kernel, gram.values, side1, side2)
+    if is_known(gram.has_near_pairs):
+        if gram.has_near_pairs:
+            return _repair_near_pairs(kernel, gram.values, side1, side2)
+    elif is_repairing() and side2 is not None:
+        near = jnp.abs(_cosines(unit1, side2.unit)) > 1 - _near(unit1.dtype)
+        pairs = functools.partial(_pair_kernel, kernel, side1, side2)
+        return repaired(gram.values, near, pairs)
     return gram.values
 
 
@@ -157,9 +165,16 @@ def _near(dtype: jnp.dtype) -> float:
     return 1e-5 if dtype == jnp.float64 else 1e-3
 
 
-@jax.jit  # by itself: the arithmetic on the cosines is then compiled for all numbers of columns
 def _cosines(u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"]) -> Float[Array, "n1 n2"]:
-    return jnp.matmul(u1, u2.T, precision=jax.lax.Precision.HIGHEST)
+    return _multiplied(row_product(), u1, u2)
+
+
+# By itself: the arithmetic on the cosines is then compiled for all numbers of columns.
+@jax.jit(static_argnums=0)
+def _multiplied(
+    product: RowProduct, u1: Float[Array, "n1 d"], u2: Float[Array, "n2 d"]
+) -> Float[Array, "n1 n2"]:
+    return product(u1, u2)
 
 
 def _gap(cos: Float[Array, "n1 n2"]) -> Float[Array, "n1 n2"]:

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Float64, Int, PRNGKeyArray
 
 from unlazy.core.checks import (
@@ -24,7 +25,7 @@ from unlazy.core.checks import some_rows as _some_rows
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
-from unlazy.core.machine import default_memory
+from unlazy.core.meshes import check_mesh, memory_per_device
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
 from unlazy.kernels.tiles import Kernel, Tiles
@@ -43,7 +44,11 @@ _EXTRA_COLUMNS = 4  # of the Lanczos block beyond those asked for: they take up 
 
 @entry
 def operator(
-    kernel: Kernel, x: Float[Array | np.ndarray, "n *d"], *, memory: int | float | None = None
+    kernel: Kernel,
+    x: Float[Array | np.ndarray, "n *d"],
+    *,
+    memory: int | float | None = None,
+    mesh: Mesh | None = None,
 ) -> "KernelOperator":
     """The Gram matrix `kernel(x)` as an operator that is evaluated in tiles.
 
@@ -59,7 +64,14 @@ def operator(
             solves peaked at 0.9 to 1.27 times that on two cores, and at up to 1.42 on sixteen,
             whose threads have buffers of their own. Solves need at least some 20 MB, and 100 bytes
             for each entry of the right-hand sides. The samples, and what the kernel itself takes
-            for a tile beyond six arrays of its size, come on top.
+            for a tile beyond six arrays of its size, come on top. With a mesh, the bytes on each
+            of its devices; every device has a copy of the samples.
+        mesh: a `jax.sharding.Mesh`, such as `jax.make_mesh((jax.device_count(),), ("tiles",))`,
+            over whose devices tiles are spread, in products, columns of a preconditioner and
+            copies in memory; `block` and factorisations stay on one device. The kernel is then
+            called inside of compiled programs, so it must be one that `jax.jit` takes. The mesh may
+            reach over several processes: all of them make the same calls with the same values, and
+            all have the results.
 
     Example:
         >>> from unlazy.kernels import relu_gram
@@ -75,10 +87,11 @@ def operator(
     check_finite(x, "x")
     if memory is not None:
         check_positive(memory, "memory")
-    budget = default_memory() if memory is None else int(memory)
+    checked = check_mesh(mesh)
+    budget = memory_per_device(checked) if memory is None else int(memory)
     with float64():
         samples = jnp.asarray(x, jnp.float64)
-    return KernelOperator(Tiles(checked_kernel(kernel, samples), samples, budget))
+    return KernelOperator(Tiles.over(checked_kernel(kernel, samples), samples, budget, checked))
 
 
 class KernelOperator(eqx.Module):

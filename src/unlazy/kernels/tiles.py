@@ -10,13 +10,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Float64, Int, Shaped
 
 from unlazy.core.compiling import jit_untuned_static
 from unlazy.core.float64 import float64
+from unlazy.core.meshes import to_host
 from unlazy.kernels.parts import even_parts, of_one_size
 from unlazy.kernels.precision import Widened
 from unlazy.kernels.sizes import rows_for
+from unlazy.kernels.spread import spread_columns, spread_gram, upper_tiles
+from unlazy.kernels.streaming import StreamedGram
 from unlazy.linalg.iterative import Matmat, Progress
 
 _TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it holds at a time
@@ -43,7 +47,14 @@ class Tiles(eqx.Module):
 
     kernel: Callable
     x: Shaped[Array, "n *d"]  # in float64, but for the samples of a network (`GradientTiles`)
-    memory: int = eqx.field(static=True)  # bytes
+    memory: int = eqx.field(static=True)  # bytes; with a mesh, on each device
+    spread: StreamedGram | None = eqx.field(default=None, kw_only=True)  # over a mesh
+
+    @classmethod
+    def over(cls, kernel: Callable, x: Array, memory: int, mesh: Mesh | None) -> "Tiles":
+        """The tiles, evaluated on all devices of a mesh if there is one."""
+        gram = None if mesh is None else spread_gram(kernel, x, memory, mesh)
+        return Tiles(kernel, x, memory, spread=gram)
 
     @property
     def n(self) -> int:
@@ -138,14 +149,18 @@ class Tiles(eqx.Module):
     def take(self, rows: Int[np.ndarray, " r"]) -> "Tiles":
         """The matrix of some of the samples."""
         with float64():
-            return Tiles(self.kernel, self.x[rows], self.memory)
+            mesh = None if self.spread is None else self.spread.tiling.mesh
+            return Tiles.over(self.kernel, self.x[rows], self.memory, mesh)
 
-    def upper(self) -> Iterator[tuple[slice, slice, Float64[Array, "n1 n2"]]]:
+    def upper(self) -> Iterator[tuple[slice, slice, Float64[Array | np.ndarray, "n1 n2"]]]:
         """Tiles on and above the diagonal: the rest are their mirror images.
 
-        All are of one shape. Rows that two tiles share lie in the later of them in full: a tile
-        replaces what those before it left there.
+        All are of one shape, but the last ones over a mesh. Rows that two tiles share lie in the
+        later of them in full: a tile replaces what those before it left there.
         """
+        if self.spread is not None:
+            yield from upper_tiles(self.spread)
+            return
         spans = self._evaluated()
         for i, rows in enumerate(spans):
             for columns in spans[i:]:
@@ -154,9 +169,11 @@ class Tiles(eqx.Module):
     def columns(self, rows: Int[np.ndarray, " b"], width: int = 0) -> Float64[np.ndarray, "n b"]:
         """Some columns of the matrix, evaluated `width` at a time if they are fewer."""
         padded = np.pad(rows, (0, max(0, width - len(rows))), mode="edge")
-        out = np.empty((self.n, len(rows)))
         with float64():
             some = _chosen(self.x, padded)
+            if self.spread is not None:
+                return spread_columns(self.spread, some)[:, : len(rows)]
+            out = np.empty((self.n, len(rows)))
             for span in self._evaluated():
                 part = _rows(self.x, span.start, span.stop - span.start)
                 out[span] = np.asarray(self.kernel(part, some))[:, : len(rows)]
@@ -164,6 +181,8 @@ class Tiles(eqx.Module):
 
     def diagonal(self) -> Float64[np.ndarray, " n"]:
         """The diagonal, from small tiles along it."""
+        if self.spread is not None:
+            return to_host(self.spread.diagonal)
         side = min(self.n, _DIAGONAL_TILE.get(self._platform, _DIAGONAL_TILE_ELSEWHERE))
         out = np.empty(self.n)
         for start in range(0, self.n, side):
@@ -174,6 +193,8 @@ class Tiles(eqx.Module):
 
     def matmat(self, V: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The product with the columns of `V`, each tile evaluated once for both its sides."""
+        if self.spread is not None:
+            return to_host(self.spread.matmat(V))
         spans, host = self._evaluated(), self.on_host
         # Of rows that two tiles share, the later tile counts: they are zero in the one before.
         ends = [*(span.start for span in spans[1:]), self.n]
@@ -211,7 +232,8 @@ class Tiles(eqx.Module):
             H: Any = np.empty(shape, dtype) if host else jnp.zeros(shape, dtype)
             is_plain = scale is None and shift == 0 and dtype == np.float64
             scale = np.ones(self.n) if scale is None else scale
-            total = len(self.spans()) * (len(self.spans()) + 1) // 2
+            across = len(self.spans()) if self.spread is None else self.spread.blocks
+            total = across * (across + 1) // 2
             for k, (rows, columns, tile) in enumerate(self.upper()):
                 if not is_plain:
                     added = float(shift) if rows == columns else 0.0
@@ -250,7 +272,7 @@ class Tiles(eqx.Module):
         return first
 
 
-def _place_on_host(H: np.ndarray, tile: Array, i: int, j: int) -> np.ndarray:
+def _place_on_host(H: np.ndarray, tile: Array | np.ndarray, i: int, j: int) -> np.ndarray:
     T = np.asarray(tile)
     H[i : i + T.shape[0], j : j + T.shape[1]] = T
     if i != j:
@@ -258,18 +280,20 @@ def _place_on_host(H: np.ndarray, tile: Array, i: int, j: int) -> np.ndarray:
     return H
 
 
-def _place_on_device(H: Array, tile: Array, i: int, j: int) -> Array:
+def _place_on_device(H: Array, tile: Array | np.ndarray, i: int, j: int) -> Array:
     H = _set_block(False, H, tile, i, j)
     return H if i == j else _set_block(True, H, tile, j, i)
 
 
-def _add_on_host(mirrored: bool, out: np.ndarray, tile: Array, part: np.ndarray) -> np.ndarray:
+def _add_on_host(
+    mirrored: bool, out: np.ndarray, tile: Array | np.ndarray, part: np.ndarray
+) -> np.ndarray:
     T = np.asarray(tile)
     return out + (T.T if mirrored else T) @ part
 
 
 @jit_untuned_static
-def _add_on_device(mirrored: bool, out: Array, tile: Array, part: Array) -> Array:
+def _add_on_device(mirrored: bool, out: Array, tile: Array | np.ndarray, part: Array) -> Array:
     T = tile.T if mirrored else tile
     return out + jnp.matmul(T, part, precision=jax.lax.Precision.HIGHEST)
 

@@ -5,6 +5,7 @@ from unlazy.nets.biased_two_layer import BiasedTwoLayerParams as BiasedTwoLayerP
 from unlazy.nets.resnet3 import ResNet3 as ResNet3
 from unlazy.nets.resnet3 import ResNet3LastLayer as ResNet3LastLayer
 from unlazy.nets.resnet3 import ResNet3Params as ResNet3Params
+from unlazy.nets.sharding import shard_neurons as shard_neurons
 from unlazy.nets.three_layer import ThreeLayer as ThreeLayer
 from unlazy.nets.three_layer import ThreeLayerParams as ThreeLayerParams
 from unlazy.nets.two_layer import TwoLayer as TwoLayer

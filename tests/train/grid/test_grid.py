@@ -265,7 +265,7 @@ def test_a_second_grid_of_equal_size_compiles_nothing(caplog):
             grid(epochs=6, drops={3: 1 / (seed + 1)}, **options)
         texts = [record.getMessage() for record in caplog.records]
         caplog.clear()
-        return [text for text in texts if "Compiling jit(advance)" in text]
+        return [text for text in texts if "Compiling jit(_advance)" in text]
 
     assert len(run([0.01, 0.1, 0.05, 0.02], 1)) == 1
     assert run([0.02, 0.3, 0.04, 0.03], 2) == []

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from unlazy.train import fit_grid
-from unlazy.train.grid.grid import compile_programs
 from unlazy.train.grid.memory import (
     Need,
     Tiling,
@@ -17,6 +16,7 @@ from unlazy.train.grid.memory import (
     training_bytes,
 )
 from unlazy.train.grid.problem import Problem
+from unlazy.train.grid.programs import compile_programs
 from unlazy.train.grid.rules import TorchSGD
 
 ROWS, WIDTH = 6, 1000

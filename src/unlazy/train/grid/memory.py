@@ -14,8 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
+from jax.sharding import Mesh
 from jaxtyping import Array, Int
 
+from unlazy.core.checks import check_count
 from unlazy.train.grid.checks import check_scalar
 from unlazy.train.grid.problem import Plan, SeedAxes, Shared, first_lane
 
@@ -42,6 +44,10 @@ class Chunk:
         """The index of its lanes in an array over the whole grid, seeds and settings last."""
         i, j = int(self.rows[0]), int(self.columns[0])
         return np.s_[..., i : i + self.seeds, j : j + self.settings]
+
+    def parts(self, values: Any) -> Iterator[tuple["Chunk", Any]]:
+        """The chunk with its values, as of a `Wave` of one."""
+        yield self, values
 
     def valid(self, array: Any) -> np.ndarray:
         """The entries that count, of an array over its seeds and settings."""
@@ -78,18 +84,34 @@ class Need(NamedTuple):
 def fit_memory(
     plan: Plan, shared: Shared, memory: int | float, workers: int
 ) -> tuple[Plan, Tiling, Need]:
-    """Chunks of which `workers` fit into `memory` bytes, the plan for them, and a lane's need."""
+    """Chunks of which `workers` fit into `memory` bytes, the plan for them, and a lane's need.
+
+    Memory and workers are those of each device.
+    """
     plan = plan._replace(own_batch=copies_pay() and batch_is_small(plan, shared))
     seeds, settings = shared.keys.shape[0], shared.lr.shape[0]
-    workers = min(workers, seeds * settings)
+    chunks, workers = (min(count, seeds * settings) for count in (plan.devices * workers, workers))
     need, copies = training_bytes(plan, shared), copied_bytes(plan, shared)
     most = lanes_that_fit(
         memory, need, copies=copies, seeds=seeds, settings=settings, workers=workers
     )
-    tiling = tile(seeds, settings, most=most, workers=workers)
+    tiling = tile(seeds, settings, most=most, workers=chunks)
     room = min(memory / workers, _EVALUATED_AT_ONCE)
     together = evaluated_together(tiling, room, evaluation_bytes(plan, shared))
     return plan._replace(at_once=together), tiling, need
+
+
+def workers_of(workers: int | None, mesh: Mesh | None) -> int:
+    """The number given, or the default; several threads would mix up the programs of a mesh."""
+    if workers is None:
+        return default_workers() if mesh is None else 1
+    check_count(workers, "workers")
+    if mesh is not None and workers > 1:
+        raise ValueError(
+            f"`workers` must be None or 1 where `mesh` is given, got workers={workers}: each of "
+            "its devices trains one chunk of lanes at a time."
+        )
+    return workers
 
 
 def default_workers() -> int:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from unlazy.core.frozen import Setting
@@ -62,6 +63,12 @@ class Plan(NamedTuple):
     at_once: int = 1  # lanes evaluated together
     own_batch: bool = False  # whether every lane has its copy of the batch
     program: Hashable = None  # of training, as the functions above are now
+    mesh: Mesh | None = None  # its devices train one chunk each
+
+    @property
+    def devices(self) -> int:
+        """How many devices train."""
+        return 1 if self.mesh is None else self.mesh.size
 
     @property
     def structure(self) -> Any:

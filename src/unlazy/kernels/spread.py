@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles and columns of a Gram matrix, evaluated on all devices of a mesh.
+
+Products are in `streaming.py`; what is here comes back to the host, whole, in every process.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, Float, Float64, Int
+
+from unlazy.core.float64 import float64
+from unlazy.core.meshes import to_host
+from unlazy.kernels.near_pairs import repairing
+from unlazy.kernels.streaming import StreamedGram, streamed
+
+_LARGEST_TILE = {"cpu": 1024}  # rows
+_LARGEST_TILE_ELSEWHERE = 8192
+_SMALLEST_TILE = 128
+_TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it holds at a time
+
+
+@dataclass(frozen=True, eq=False)
+class _OfRows:
+    """A kernel of samples of any shape, called with flat rows inside of compiled programs."""
+
+    kernel: Callable[..., Array]
+    shape: tuple[int, ...]  # of a sample
+
+    def __call__(self, x1: Array, x2: Array | None = None) -> Array:
+        samples = [x.reshape(len(x), *self.shape) for x in (x1, x2) if x is not None]
+        with repairing():
+            return self.kernel(*samples)
+
+
+def spread_gram(
+    kernel: Callable[..., Array], x: Float[Array, "n *d"], memory: int, mesh: Mesh
+) -> StreamedGram:
+    """The matrix `kernel(x)` in float64 over the devices, a tile taking an eighth of the memory."""
+    most = _LARGEST_TILE.get(mesh.devices.flat[0].platform, _LARGEST_TILE_ELSEWHERE)
+    side = math.isqrt(memory // (8 * 8 * _TEMPORARIES))
+    # A power of two, and so many tiles that no device is without work.
+    few = math.ceil(len(x) / (2 * mesh.size))
+    rows = 2 ** math.floor(math.log2(max(_SMALLEST_TILE, min(side, most, few))))
+    flat = x.reshape(len(x), -1)
+    return streamed(_OfRows(kernel, x.shape[1:]), flat, dtype="float64", rows=rows, mesh=mesh)
+
+
+def upper_tiles(gram: StreamedGram) -> Iterator[tuple[slice, slice, Float64[np.ndarray, "a b"]]]:
+    """Tiles on and above the diagonal, as many at a time as there are devices."""
+    rows, count, n = gram.tiling.rows, gram.tiling.devices, gram.n
+    exact = to_host(gram.diagonal)
+    spans = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+    pairs = list(itertools.combinations_with_replacement(range(len(spans)), 2))
+    for first in range(0, len(pairs), count):
+        some = pairs[first : first + count]
+        with float64():
+            filled = np.array(some + some[-1:] * (count - len(some)), np.int32)
+            place = gram.tiling.place(filled, gram.tiling.spread())
+            tiles = to_host(_tiles(gram.tiling, gram.x, place))
+        for (i, j), tile in zip(some, tiles, strict=False):
+            T = tile[: spans[i].stop - spans[i].start, : spans[j].stop - spans[j].start]
+            if i == j:  # products of rows need not come out symmetric to the last bit
+                T = np.triu(T, 1) + np.triu(T, 1).T + np.diag(exact[spans[i]])
+            yield spans[i], spans[j], T
+
+
+def spread_columns(gram: StreamedGram, points: Float[Array, "b *d"]) -> Float64[np.ndarray, "n b"]:
+    """`kernel(x, points)`, each device evaluating some of the rows."""
+    tiling = gram.tiling
+    blocks = len(gram.x) // tiling.rows
+    share = math.ceil(blocks / tiling.devices)
+    listed = np.minimum(np.arange(tiling.devices * share), blocks - 1).astype(np.int32)
+    with float64():
+        place = tiling.place(listed.reshape(tiling.devices, share), tiling.spread())
+        flat = tiling.place(np.asarray(points).reshape(len(points), -1))
+        found = to_host(_columns(tiling, gram.x, flat, place))
+    return found.reshape(-1, len(points))[: gram.n]
+
+
+def _on_devices(tiling: Any, function: Callable, own: tuple[bool, ...], *arguments: Array) -> Array:
+    specs = tuple(tiling.spread() if is_own else PartitionSpec() for is_own in own)
+    return jax.shard_map(
+        function, mesh=tiling.mesh, in_specs=specs, out_specs=tiling.spread(), check_vma=False
+    )(*arguments)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _tiles(tiling: Any, x: Array, pairs: Int[Array, "devices 2"]) -> Float64[Array, "devices b b"]:
+    def tile(x: Array, pair: Array) -> Array:
+        return tiling.entries(*(_block(x, pair[0, k], tiling.rows) for k in range(2)))[None]
+
+    return _on_devices(tiling, tile, (False, True), x, pairs)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _columns(tiling: Any, x: Array, points: Array, blocks: Int[Array, "devices s"]) -> Array:
+    def part(x: Array, points: Array, blocks: Array) -> Array:
+        def entries(block: Array) -> Array:
+            return tiling.entries(_block(x, block, tiling.rows), points)
+
+        return jax.lax.map(entries, blocks[0])[None]
+
+    return _on_devices(tiling, part, (False, False, True), x, points, blocks)
+
+
+def _block(x: Array, number: Array, rows: int) -> Array:
+    return jax.lax.dynamic_slice_in_dim(x, number * rows, rows)
