@@ -10,6 +10,9 @@ from unlazy.kernels.empirical.ntk import empirical_ntk_diagonal as empirical_ntk
 from unlazy.kernels.empirical.ntk import empirical_ntk_traced as empirical_ntk_traced
 from unlazy.kernels.empirical.operators import empirical_operator as empirical_operator
 from unlazy.kernels.empirical.sketch import gradient_sketch as gradient_sketch
+from unlazy.kernels.large import FittedLargeRegression as FittedLargeRegression
+from unlazy.kernels.large import LargeKernelRegression as LargeKernelRegression
+from unlazy.kernels.least_eigenvalues import least_eigenvalue as least_eigenvalue
 from unlazy.kernels.mlp import nngp as nngp
 from unlazy.kernels.mlp import ntk as ntk
 from unlazy.kernels.operators import KernelOperator as KernelOperator

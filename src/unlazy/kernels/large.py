@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel regression on millions of samples: iterations on tiles that are never stored."""
+
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Float64
+
+from unlazy.core.checks import (
+    as_array,
+    check_count,
+    check_inputs,
+    check_labels,
+    check_name,
+    check_positive,
+)
+from unlazy.core.entries import entry
+from unlazy.core.errors import UnlazyWarning, user_level
+from unlazy.core.float64 import float64
+from unlazy.kernels.checkpoints import Checkpoint, problem_digest
+from unlazy.kernels.landmarks import LandmarkPreconditioner
+from unlazy.kernels.precision import checked_kernel
+from unlazy.kernels.streaming import StreamedGram, streamed
+from unlazy.kernels.tiles import Kernel
+from unlazy.linalg.iterative import Progress
+from unlazy.linalg.stepwise import Iterate, first_iterate, iterates
+
+_SHARE, _MOST_LANDMARKS, _FEWEST_LANDMARKS = 50, 20000, 500  # one sample in 50, within these
+_METRICS = ("squared", "classes")
+Pair = tuple[Array | np.ndarray, Array | np.ndarray]
+"""Samples and their outputs, whose shapes are checked with a clear error."""
+
+
+class LargeKernelRegression(eqx.Module):
+    r"""Kernel ridge regression on so many samples that their Gram matrix can never be stored.
+
+    $$f(x) = k(x, X)\, \alpha, \qquad (k(X, X) + \text{ridge}\, I)\, \alpha = y$$
+
+    by conjugate gradients for all columns of y at once. Each product evaluates the tiles on and
+    above the diagonal in float32 (on a GPU from products of rows in bfloat16 halves), and uses them
+    up on the device; vectors and sums are in float64. The preconditioner is made of `landmarks`
+    samples. Memory: the samples in float32, some ten blocks of the shape of y, and two float64
+    matrices of landmarks by landmarks. `KernelRegression` is exact, and the better choice while
+    the matrix fits.
+
+    Args:
+        kernel: `kernel(x1, x2=None)` of shape (n1, n2), a function that JAX can compile, such as
+            `functools.partial(ntk, depth=3)`; `dtype="float32"` is added where it has a `dtype`.
+        ridge: added to the diagonal, as it is.
+        landmarks: samples that the preconditioner is made of. None takes one sample in 50, but at
+            least 500, or all of fewer samples, and at most 20000. More of them make iterations
+            fewer and the start longer.
+
+    Source: AR-12, arXiv:1901.08584 section 5, in the limit of many steps; the preconditioner is
+    that of Falkon, arXiv:1705.10958, with all samples as centres.
+
+    Example:
+        >>> from unlazy.kernels import relu_gram
+        >>> fitted = LargeKernelRegression(relu_gram).fit(np.eye(2), np.array([1.0, -1.0]))
+        >>> print(fitted.predict(np.eye(2)).round(5))
+        [ 1. -1.]
+    """
+
+    kernel: Kernel
+    ridge: int | float = 0.0
+    landmarks: int | None = None
+
+    @entry
+    def __check_init__(self):
+        if not (self.ridge >= 0 and math.isfinite(self.ridge)):
+            raise ValueError(f"`ridge` must be >= 0 and finite, got ridge={self.ridge}.")
+        if self.landmarks is not None:
+            check_count(self.landmarks, "landmarks")
+
+    @entry
+    def fit(
+        self,
+        x: Float[Array | np.ndarray, "n d"],
+        y: Float[Array | np.ndarray, "n *c"],
+        *,
+        tolerance: float = 1e-3,
+        max_iterations: int = 200,
+        validation: Pair | None = None,
+        metric: str = "squared",
+        patience: int = 5,
+        checkpoint: Path | str | None = None,
+        mesh: Mesh | None = None,
+        progress: Progress | None = None,
+    ) -> "FittedLargeRegression":
+        """Iterate until the residual, or the error on other samples, falls no further.
+
+        Args:
+            x: samples in the rows.
+            y: outputs, in columns if there are several.
+            tolerance: relative residual at which to stop, in every column.
+            max_iterations: products at most.
+            validation: other samples and their outputs, predicted after every iteration; those
+                coefficients are kept that predict them best.
+            metric: what counts there: "squared", the mean squared error, or "classes", the share
+                of rows whose largest output (the sign of a single one) is not that of the label.
+            patience: iterations without a better prediction after which to stop.
+            checkpoint: a folder in which the state is kept, once a minute and at the end. The same
+                call goes on from there; another problem's state is refused.
+            mesh: devices to spread the tiles over; by default the first one does all.
+            progress: called as `progress(done, expected)`, in tiles; what is expected is an
+                estimate from the residuals so far.
+
+        Warns:
+            UnlazyWarning: the residual has not reached the tolerance, and no validation sample
+                ended the fit.
+        """
+        check_positive(tolerance, "tolerance")
+        check_count(max_iterations, "max_iterations")
+        check_count(patience, "patience")
+        check_name(metric, _METRICS, "metric")
+        columns = checked_columns(x, y)
+        watch = _Watch(_checked_validation(validation, x, y), metric, patience)
+        solver = LargeSolver.start(x, self, mesh=mesh)
+        kept = solver.checkpoint(checkpoint, columns)
+        here = watch.restored(kept.load()) or first_iterate(columns, solver.inverse)
+        solved, expected = False, Expected(here, tolerance, max_iterations)
+        try:
+            for here in solver.iterates(here, expected, progress):  # noqa: B020  # its successors
+                watch.look(here, solver.gram)
+                solved = float(np.max(here.residuals())) <= tolerance
+                if solved or here.steps >= max_iterations or watch.is_tired:
+                    break
+                if kept.is_due:
+                    kept.save(watch.state(here))
+        finally:
+            kept.save(watch.state(here))
+        if not (solved or watch.is_tired):
+            _warn(watch.least_residual, tolerance, here.steps)
+        return watch.fitted(here, solver.gram, np.shape(y), solved)
+
+
+class FittedLargeRegression(eqx.Module):
+    """A fitted `LargeKernelRegression`, and how it went.
+
+    The coefficients are those of the iteration that predicted the validation samples best, or,
+    without such samples, that left the smallest residual.
+    """
+
+    gram: StreamedGram
+    coefficients: Float64[np.ndarray, "n *c"]
+    iterations: int  # that the coefficients took
+    residuals: Float64[np.ndarray, " k"]  # the largest of all columns, after each iteration
+    errors: Float64[np.ndarray, " k"]  # on the validation samples; nan without them
+    seconds: Float64[np.ndarray, " k"]  # each iteration took
+    converged: bool  # whether the residual reached the tolerance
+
+    @entry
+    def predict(self, x: Float[Array | np.ndarray, "t d"]) -> Float64[np.ndarray, "t *c"]:
+        """Predictions at other samples."""
+        check_inputs(x, allow_zero_rows=True)
+        d = self.gram.x.shape[1]
+        if np.shape(x)[1] != d:
+            raise ValueError(f"`x` must have {d} columns, as in the fit, got {np.shape(x)[1]}.")
+        columns = self.coefficients.reshape(len(self.coefficients), -1)
+        found = np.asarray(self.gram.cross(as_array(x), columns))
+        return found.reshape(len(found), *self.coefficients.shape[1:])
+
+
+class LargeSolver(eqx.Module):
+    """Iterations for one matrix: that of the samples, and the ridge."""
+
+    gram: StreamedGram
+    inverse: LandmarkPreconditioner
+    ridge: float
+
+    @classmethod
+    def start(
+        cls,
+        x: Float[Array | np.ndarray, "n d"],
+        setting: LargeKernelRegression,
+        *,
+        mesh: Mesh | None = None,
+    ) -> "LargeSolver":
+        """Prepare the preconditioner."""
+        with float64():
+            checked_kernel(setting.kernel, jnp.asarray(x[:2], jnp.float64))
+        gram = streamed(setting.kernel, as_array(x), mesh=mesh)
+        usual = min(max(gram.n // _SHARE, _FEWEST_LANDMARKS), _MOST_LANDMARKS)
+        landmarks, ridge = min(setting.landmarks or usual, gram.n), float(setting.ridge)
+        return cls(gram, LandmarkPreconditioner.from_samples(gram, landmarks, ridge=ridge), ridge)
+
+    def iterates(
+        self, start: Iterate, expected: "Expected", progress: Progress | None
+    ) -> Iterator[Iterate]:
+        """The iterates after `start`, without end."""
+
+        def matmat(V: Float64[Array, "n c"]) -> Float64[Array, "n c"]:
+            told = None if progress is None else expected.reporter(progress)
+            return self.gram.matmat(V, told) + self.ridge * V
+
+        for here in iterates(matmat, self.inverse, start):
+            expected.update(here)
+            yield here
+
+    def checkpoint(self, folder: Path | str | None, y: Float64[np.ndarray, "n c"]) -> Checkpoint:
+        """The checkpoint of this matrix with these labels."""
+        few = np.asarray(self.gram.exact(self.gram.x[: min(3, self.gram.n)]))
+        values = " ".join(f"{value:.5g}" for value in few.reshape(-1))
+        settings = f"{values} {self.ridge!r} {len(self.inverse.chosen)}"
+        return Checkpoint(folder, problem_digest(self.gram.x[: self.gram.n], y, settings))
+
+
+class Expected:
+    """How many iterations the residual will take to fall to the tolerance at its mean rate."""
+
+    def __init__(self, start: Iterate, tolerance: float, most: int) -> None:
+        """At `most` so many."""
+        self.first = self.done = start.steps
+        self.tolerance, self.most, self.all = tolerance, most, most
+        self.before = float(np.max(start.residuals()))
+
+    def update(self, here: Iterate) -> None:
+        """Expect anew."""
+        self.done, now = here.steps, float(np.max(here.residuals()))
+        fallen = math.log(self.before / now) if 0 < now < self.before else 0.0
+        wanted = math.log(max(self.before / self.tolerance, 1.0))
+        count = math.ceil((self.done - self.first) * wanted / fallen) if fallen else self.most
+        self.all = max(self.done + 1, min(self.first + count, self.most))
+
+    def reporter(self, progress: Progress) -> Progress:
+        """Progress of one product as progress of all."""
+
+        def told(tiles: int, total: int) -> None:
+            progress(self.done * total + tiles, self.all * total)
+
+        return told
+
+
+class _Watch:
+    """What is seen of the iterates: residuals, errors on other samples, and the best of them."""
+
+    def __init__(self, validation: Pair | None, metric: str, patience: int) -> None:
+        self.validation, self.metric, self.patience = validation, metric, patience
+        self.rows: list[tuple[float, float, float]] = []  # residual, error, seconds
+        self.best: Float64[Array | np.ndarray, "n c"] | None = None
+        self.began = time.perf_counter()
+
+    def look(self, here: Iterate, gram: StreamedGram) -> None:
+        """Note the iterate, and keep it if no other has predicted better."""
+        residual, error = float(np.max(here.residuals())), math.nan
+        if self.validation is not None:
+            points, labels = self.validation
+            outputs = np.asarray(gram.cross(points, here.value))
+            error = _error(self.metric, outputs, np.asarray(labels))
+        if (residual if self.validation is None else error) < self._least():
+            self.best = here.value
+        now = time.perf_counter()
+        self.rows.append((residual, error, now - self.began))
+        self.began = now
+
+    @property
+    def is_tired(self) -> bool:
+        """Whether the predictions have not become better for as long as patience lasts."""
+        errors = [error for _, error, _ in self.rows]
+        since = len(errors) - int(np.argmin(errors))
+        return self.validation is not None and since > self.patience
+
+    def _least(self) -> float:
+        if self.validation is None:
+            return self.least_residual
+        return min((error for _, error, _ in self.rows), default=math.inf)
+
+    @property
+    def least_residual(self) -> float:
+        """Of all iterates."""
+        return min((residual for residual, _, _ in self.rows), default=math.inf)
+
+    def state(self, here: Iterate) -> dict[str, np.ndarray]:
+        """All of it as arrays."""
+        best = here.value if self.best is None else self.best
+        rows = np.array(self.rows).reshape(-1, 3)
+        return {**here.arrays(), "best": np.asarray(best), "rows": rows}
+
+    def restored(self, state: dict[str, np.ndarray] | None) -> Iterate | None:
+        """Take over what `state` gave, and return its iterate."""
+        if state is None:
+            return None
+        self.best = state["best"]
+        self.rows = [(float(r), float(e), float(s)) for r, e, s in state["rows"]]
+        return Iterate.from_arrays(state)
+
+    def fitted(
+        self, here: Iterate, gram: StreamedGram, shape: tuple[int, ...], solved: bool
+    ) -> FittedLargeRegression:
+        residuals, errors, seconds = np.array(self.rows).reshape(-1, 3).T
+        best = here.value if self.best is None else self.best
+        seen = residuals if self.validation is None else errors
+        taken = int(np.argmin(seen)) + 1 if len(seen) else here.steps
+        values = np.asarray(best).reshape(shape)
+        return FittedLargeRegression(gram, values, taken, residuals, errors, seconds, solved)
+
+
+def _warn(residual: float, tolerance: float, steps: int) -> None:
+    warnings.warn(
+        f"The fit has not converged: its relative residual is {residual:.2g} at best, not "
+        f"{tolerance:.2g}, after {steps} iterations. Allow more iterations, give a ridge, or "
+        "change the number of landmarks.",
+        UnlazyWarning,
+        stacklevel=user_level(),
+    )
+
+
+def checked_columns(
+    x: Float[Array | np.ndarray, "n d"], y: Float[Array | np.ndarray, "n *c"]
+) -> Float64[np.ndarray, "n c"]:
+    """The labels in columns, in float64; raise unless they go with the samples."""
+    check_inputs(x, allow_zero_rows=True)
+    check_labels(y, np.shape(x)[0])
+    return np.asarray(y, np.float64).reshape(np.shape(x)[0], -1)
+
+
+def _checked_validation(validation: Pair | None, x: Any, y: Any) -> Pair | None:
+    if validation is None:
+        return None
+    if not (isinstance(validation, tuple) and len(validation) == 2):
+        raise ValueError(
+            "`validation` must be a pair of samples and their outputs, got "
+            f"type={type(validation).__name__}."
+        )
+    points, labels = validation
+    check_inputs(points, "validation[0]", allow_zero_rows=True)
+    check_labels(labels, np.shape(points)[0], "validation[1]")
+    for name, given, wanted in (
+        ("validation[0]", np.shape(points)[1:], np.shape(x)[1:]),
+        ("validation[1]", np.shape(labels)[1:], np.shape(y)[1:]),
+    ):
+        if given != wanted:
+            raise ValueError(
+                f"`{name}` must have rows of shape {wanted}, as in the fit, got {given}."
+            )
+    return as_array(points), np.asarray(labels, np.float64).reshape(len(labels), -1)
+
+
+def _error(metric: str, outputs: np.ndarray, labels: np.ndarray) -> float:
+    if metric == "squared":
+        return float(np.mean((outputs - labels) ** 2))
+    if outputs.shape[1] == 1:
+        return float(np.mean((outputs > 0) != (labels > 0)))
+    return float(np.mean(np.argmax(outputs, axis=1) != np.argmax(labels, axis=1)))

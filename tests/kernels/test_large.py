@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unlazy.core.errors import StoreError, UnlazyWarning
+from unlazy.core.float64 import float64
+from unlazy.data import sphere
+from unlazy.kernels import KernelRegression, LargeKernelRegression, ntk
+from unlazy.kernels.landmarks import LandmarkPreconditioner
+from unlazy.kernels.streaming import streamed
+
+KERNEL = functools.partial(ntk, depth=2)
+N = 400
+
+
+@pytest.fixture(scope="module")
+def task():
+    x = np.asarray(sphere(N + 100, 6, key=jax.random.key(0)))
+    y = np.column_stack([x[:, 0] * x[:, 1] > 0, x[:, 0] > 0.1]) * 2.0 - 1.0
+    return (x[:N], y[:N]), (x[N:], y[N:])
+
+
+@pytest.fixture(scope="module")
+def setting():
+    return LargeKernelRegression(KERNEL, ridge=1e-3, landmarks=60)
+
+
+def test_it_agrees_with_the_exact_regression(task, setting):
+    (x, y), (points, _) = task
+    exact = KernelRegression(KERNEL, ridge=1e-3).fit(x, y)
+    fitted = setting.fit(x, y, tolerance=1e-6)
+    assert fitted.converged
+    # The rounding of a float32 kernel, 1e-7 of its norm, over the ridge; measured 3e-5.
+    np.testing.assert_allclose(fitted.predict(points), exact.predict(points), atol=5e-4)
+    single = setting.fit(x, y[:, 0], tolerance=1e-6)
+    assert single.coefficients.shape == (N,)
+    np.testing.assert_allclose(single.predict(points), fitted.predict(points)[:, 0], atol=1e-4)
+
+
+def test_the_preconditioner_is_the_inverse_of_the_landmarks_part_of_the_matrix(task):
+    (x, _), _ = task
+    gram = streamed(KERNEL, x, dtype="float64", rows=128)
+    found = LandmarkPreconditioner.from_samples(gram, 60, ridge=0.1)
+    points = x[found.chosen]
+    C, G = (np.asarray(KERNEL(v, points)) for v in (x, points))
+    P = C @ np.linalg.solve(G, C.T) + found.mu * np.eye(N)
+    V = np.random.default_rng(1).normal(size=(N, 2))
+    with float64():
+        again = found(jnp.asarray(P @ V))
+    np.testing.assert_allclose(again, V, atol=1e-7)
+    left = np.asarray(KERNEL(x)) - C @ np.linalg.solve(G, C.T)
+    assert found.mu == pytest.approx(0.1 + np.mean(np.diagonal(left)), rel=1e-4)
+
+
+def test_validation_keeps_the_best_iterate_and_stops(task, setting):
+    (x, y), other = task
+    noisy = np.where(np.random.default_rng(2).random(y.shape) < 0.3, -y, y)
+    setting = LargeKernelRegression(KERNEL, landmarks=60)
+    fitted = setting.fit(x, noisy, validation=other, tolerance=1e-6, patience=3)
+    assert not fitted.converged
+    assert len(fitted.errors) == fitted.iterations + 3  # interpolating noise, it becomes worse
+    found = np.mean((fitted.predict(other[0]) - other[1]) ** 2)
+    assert found == pytest.approx(np.min(fitted.errors), rel=1e-5)
+    classes = setting.fit(x, noisy, validation=other, metric="classes", patience=3)
+    wrong = np.argmax(classes.predict(other[0]), axis=1) != np.argmax(other[1], axis=1)
+    assert np.min(classes.errors) == pytest.approx(np.mean(wrong), abs=0.011)
+
+
+def linear(x1, x2=None):
+    return x1 @ (x1 if x2 is None else x2).T
+
+
+@pytest.mark.parametrize(("kernel", "ridge"), [(KERNEL, 0.0), (linear, 1.0)])
+def test_it_converges_where_the_landmarks_explain_all_of_the_matrix(task, kernel, ridge):
+    # All samples are landmarks; or six of them span the features. Rounding is all that is left.
+    (x, y), (points, _) = task
+    x, y = x[:100], y[:100]
+    fitted = LargeKernelRegression(kernel, ridge=ridge).fit(x, y, tolerance=1e-4)
+    assert len(fitted.residuals) <= 10
+    exact = KernelRegression(kernel, ridge=ridge).fit(x, y).predict(points)
+    np.testing.assert_allclose(fitted.predict(points), exact, atol=1e-3 * np.max(np.abs(exact)))
+
+
+def test_a_fit_that_has_not_converged_warns_and_keeps_the_best_iterate(task, setting):
+    (x, y), _ = task
+    with pytest.warns(UnlazyWarning, match="has not converged: its relative residual is"):
+        fitted = setting.fit(x, y, tolerance=1e-6, max_iterations=2)
+    assert not fitted.converged
+    assert fitted.iterations == np.argmin(fitted.residuals) + 1
+
+
+def test_a_stopped_fit_goes_on_from_its_checkpoint(task, setting, tmp_path):
+    (x, y), _ = task
+    straight = setting.fit(x, y, tolerance=1e-6)
+    with pytest.warns(UnlazyWarning, match="has not converged"):
+        setting.fit(x, y, tolerance=1e-6, max_iterations=4, checkpoint=tmp_path)
+    resumed = setting.fit(x, y, tolerance=1e-6, checkpoint=tmp_path)
+    np.testing.assert_allclose(resumed.coefficients, straight.coefficients, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(resumed.residuals, straight.residuals, rtol=1e-6)
+    with pytest.raises(StoreError, match="that of another problem"):
+        setting.fit(x, -y, checkpoint=tmp_path)
+    (tmp_path / "state.npz").write_bytes(b"PK nothing")
+    with pytest.raises(StoreError, match="is damaged"):
+        setting.fit(x, y, checkpoint=tmp_path)
+
+
+def test_an_interrupt_keeps_what_was_done(task, setting, tmp_path):
+    (x, y), _ = task
+    calls = []
+
+    def interrupt(done, expected):
+        calls.append((done, expected))
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        setting.fit(x, y, tolerance=1e-6, checkpoint=tmp_path, progress=interrupt)
+    assert all(done <= expected for done, expected in calls)
+    resumed = setting.fit(x, y, tolerance=1e-6, checkpoint=tmp_path)
+    straight = setting.fit(x, y, tolerance=1e-6)
+    np.testing.assert_allclose(resumed.residuals, straight.residuals, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metric": "accuracy"}, "`metric` must be"),
+        ({"validation": (np.ones((3, 5)), np.ones((3, 2)))}, r"`validation\[0\]` must have rows"),
+        ({"validation": (np.ones((3, 6)), np.ones(3))}, r"`validation\[1\]` must have rows"),
+        ({"tolerance": 0.0}, "`tolerance` must be"),
+        ({"patience": 0}, "`patience` must be"),
+    ],
+)
+def test_wrong_arguments_are_named(task, setting, arguments, message):
+    (x, y), _ = task
+    with pytest.raises(ValueError, match=message):
+        setting.fit(x, y, **arguments)
