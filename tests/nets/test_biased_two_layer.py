@@ -32,11 +32,14 @@ def test_one_output_is_the_first_column(getkey):
     np.testing.assert_allclose(many(params, x)[:, 0], one(scalar, x), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("init", "spread"), [("learner", 0.1), ("experiment", 0.1 / 100)])
-def test_initial_variances_are_the_stated_ones(init, spread, getkey):
+@pytest.mark.parametrize(
+    ("init", "hidden", "outer"),
+    [("learner", 0.01, 0.1), ("experiment", 0.01, 0.1 / 100), ("fan-in", 0.2, 0.1 / 100)],
+)
+def test_initial_variances_are_the_stated_ones(init, hidden, outer, getkey):
     # 10^4 entries or more: the relative standard error of a variance is 0.014; 6 of them.
-    params = BiasedTwoLayer(20, 10_000, init=init, init_scale=0.1).init(key=getkey())
-    for part, std in ((params.W, 0.01), (params.b, 0.01), (params.a, spread)):
+    params = BiasedTwoLayer(25, 10_000, init=init, init_scale=0.1).init(key=getkey())
+    for part, std in ((params.W, hidden), (params.b, hidden), (params.a, outer)):
         assert np.mean(np.asarray(part) ** 2) == pytest.approx(std**2, rel=6 * 0.0142)
 
 

@@ -34,12 +34,20 @@ def test_output_is_the_double_sum_over_neurons(getkey):
     np.testing.assert_allclose(net(params, x), one_by_one, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("init", "spread"), [("learner", 1.0), ("experiment", 0.05)])
-def test_initial_variances_are_the_stated_ones(init, spread, getkey):
+@pytest.mark.parametrize(
+    ("init", "spreads"),
+    [
+        ("learner", (1 / 30, 1 / 20, 1.0)),
+        ("experiment", (1 / 30, 1 / 20, 1 / 20)),
+        ("fan-in", (1 / 5, 1 / 30, 1 / 20)),
+    ],
+)
+def test_initial_variances_are_the_stated_ones(init, spreads, getkey):
     # The smallest leaf has 400 entries: relative standard error of a variance 0.071; 6 of them
     # fail with probability below 1e-7 (chi-squared).
-    params = ThreeLayer(20, (900, 400), init=init).init(key=getkey())
-    expected = {"W": 1 / 30, "b1": 1 / 30, "V": 1 / 20, "b2": 1 / 20, "a": spread}
+    params = ThreeLayer(25, (900, 400), init=init).init(key=getkey())
+    first, second, outer = spreads
+    expected = {"W": first, "b1": first, "V": second, "b2": second, "a": outer}
     for name, std in expected.items():
         part = np.asarray(getattr(params, name), np.float64)
         tolerance = 6 * np.sqrt(2 / part.size)

@@ -338,6 +338,8 @@ _LAYOUTS: dict[type, Callable[[Any, int], Layout]] = {
     width_figure.Sweep: _width_sweep,
     resnet_figure2.Training: _resnet_training,
     resnet_figure2.Coupled: _coupled_outputs,
+    resnet_figure2.FanInTraining: _resnet_training,
+    resnet_figure2.FanInCoupled: _coupled_outputs,
     resnet_figure2.Limits: _limits,
     resnet_figure3.Sweep: _betas,
     figure4.Training: _parity_training,

@@ -31,6 +31,7 @@ class BiasedTwoLayer(eqx.Module):
     - "learner": $W, b \sim N(0, 1/m)$ and $a \sim N(0, \varepsilon_a^2)$ with $\varepsilon_a$ the
       `init_scale`.
     - "experiment": every entry $\sim N(0, 1/m)$, times `init_scale` for $a$.
+    - "fan-in": $W, b \sim N(0, 1/d)$ and $a \sim N(0, 1/m)$, that times `init_scale`.
 
     The papers train `W` alone (`partition(params, "weights")`) or `W` and `b` ("hidden").
 
@@ -78,9 +79,10 @@ class BiasedTwoLayer(eqx.Module):
         check_key(key)
         key_W, key_b, key_a = jr.split(key, 3)
         m = self.width
+        std = hidden_std(self.init_kind, self.inputs, m)
         return BiasedTwoLayerParams(
-            W=draw_normal(key_W, (m, self.inputs)) * m**-0.5,
-            b=draw_normal(key_b, (m,)) * m**-0.5,
+            W=draw_normal(key_W, (m, self.inputs)) * std,
+            b=draw_normal(key_b, (m,)) * std,
             a=draw_normal(key_a, self.output_shape)
             * output_std(self.init_kind, self.init_scale, m),
         )
@@ -110,7 +112,12 @@ class BiasedTwoLayer(eqx.Module):
         return jnp.asarray(x) @ params.W.T + params.b[None, :]
 
 
-INITS = ("learner", "experiment")
+INITS = ("learner", "experiment", "fan-in")
+
+
+def hidden_std(init: str, fan_in: int, width: int) -> float:
+    """The standard deviation of the weights and biases of a hidden layer."""
+    return fan_in**-0.5 if init == "fan-in" else width**-0.5
 
 
 def output_std(init: str, scale: float, width: int) -> float:

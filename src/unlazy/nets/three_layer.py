@@ -12,7 +12,7 @@ from unlazy.activations import Activation
 from unlazy.core.checks import check_count, check_key, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.random_draws import draw_normal
-from unlazy.nets.biased_two_layer import INITS, output_std
+from unlazy.nets.biased_two_layer import INITS, hidden_std, output_std
 from unlazy.nets.checking import LearnerParams, as_activation, check_owner, check_rows
 
 
@@ -41,10 +41,11 @@ class ThreeLayer(eqx.Module):
     $$f_r(x) = \lambda \sum_{i=1}^{m_2} a_{r,i}\, \sigma\Big( \sum_{j=1}^{m_1} v_{i,j}\,
     \sigma(w_j^\top x + b_{1,j}) + b_{2,i} \Big)$$
 
-    Initialisations, both with $W, b_1 \sim N(0, 1/m_1)$ and $V, b_2 \sim N(0, 1/m_2)$:
+    Initialisations, the first two with $W, b_1 \sim N(0, 1/m_1)$ and $V, b_2 \sim N(0, 1/m_2)$:
 
     - "learner": $a \sim N(0, s^2)$ with $s$ the `init_scale`, 1 in the paper.
     - "experiment": $a \sim N(0, s^2/m_2)$, that of the experiments on residual networks.
+    - "fan-in": $W, b_1 \sim N(0, 1/d)$, $V, b_2 \sim N(0, 1/m_1)$, $a \sim N(0, s^2/m_2)$.
 
     The papers train `W` and `V` alone (`partition(params, "weights")`) or with their biases
     ("hidden").
@@ -98,11 +99,13 @@ class ThreeLayer(eqx.Module):
         check_key(key)
         key_W, key_b1, key_V, key_b2, key_a = jr.split(key, 5)
         m1, m2 = self.widths
+        first = hidden_std(self.init_kind, self.inputs, m1)
+        second = hidden_std(self.init_kind, m1, m2)
         return ThreeLayerParams(
-            W=draw_normal(key_W, (m1, self.inputs)) * m1**-0.5,
-            b1=draw_normal(key_b1, (m1,)) * m1**-0.5,
-            V=draw_normal(key_V, (m2, m1)) * m2**-0.5,
-            b2=draw_normal(key_b2, (m2,)) * m2**-0.5,
+            W=draw_normal(key_W, (m1, self.inputs)) * first,
+            b1=draw_normal(key_b1, (m1,)) * first,
+            V=draw_normal(key_V, (m2, m1)) * second,
+            b2=draw_normal(key_b2, (m2,)) * second,
             a=draw_normal(key_a, self.output_shape)
             * output_std(self.init_kind, self.init_scale, m2),
         )

@@ -121,17 +121,34 @@ def test_norms_are_interpolated_at_the_errors_of_the_paper():
     np.testing.assert_allclose(norm_at(built, np.array([0.15, 0.05])), [9.0, 11.5])
 
 
-def test_the_paper_preset_has_the_sizes_of_the_paper():
-    config = EXPERIMENT.preset("paper").config
-    assert {(one.inputs, one.n, one.batch_size, one.epochs) for one in config.trainings} == {
-        (40, 5000, 50, 800)
-    }
+@pytest.mark.parametrize(
+    ("preset", "sizes", "widest"),
+    [("paper", (40, 5000, 50, 800), 100_000), ("panel-b", (100, 50_000, 100, 800), 50_000)],
+)
+def test_the_presets_of_both_panels_have_the_sizes_of_the_paper(preset, sizes, widest):
+    config = EXPERIMENT.preset(preset).config
+    assert {(one.inputs, one.n, one.batch_size, one.epochs) for one in config.trainings} == {sizes}
     widths = [one.width for one in config.trainings]
-    assert (min(widths), max(widths)) == (200, 100_000)
+    assert (min(widths), max(widths)) == (200, widest)
+    # About 45 microseconds a step and run at d = 40, batches of 50 and a width of 10^5 on the GPU;
+    # at most in proportion to the operations elsewhere: within three minutes a cell.
     for one in config.trainings:
-        # About 45 microseconds a step and run at a width of 10^5 on the GPU: a minute a cell.
         lanes, steps = len(one.rates) * len(one.decays), one.epochs * one.n // one.batch_size
-        assert lanes * steps * one.width / 1e5 * 45e-6 < 60
+        operations = one.width * one.inputs * one.batch_size / (1e5 * 40 * 50)
+        assert lanes * steps * operations * 45e-6 < 190
+
+
+def test_the_bound_on_the_test_error_is_that_of_the_panel():
+    bounds = {name: EXPERIMENT.preset(name).config.least_test for name in ("paper", "panel-b")}
+    assert bounds == {"paper": 0.69, "panel-b": 0.98}
+
+
+def test_a_second_panel_leaves_the_cells_of_the_first_as_they_are_stored():
+    cells = EXPERIMENT.cells(EXPERIMENT.preset("paper").config)
+    found = [cell.digest[:8] for cell in cells]
+    assert found == ["5e3fc8f2", "b0c6639f", "a54b6094", "194921fa", "e0122c52", "d24ea262"]
+    (shared,) = {*cells} & {*EXPERIMENT.cells(EXPERIMENT.preset("panel-b").config)}
+    assert isinstance(shared.config, HandBuilt)
 
 
 @pytest.mark.slow

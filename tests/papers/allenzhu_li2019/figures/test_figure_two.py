@@ -14,6 +14,7 @@ from unlazy.papers.allenzhu_li2019.figures.figure2.config import (
     KERNELS,
     TANGENT,
     Coupled,
+    FanInTraining,
     Grid,
     Limits,
     Panel,
@@ -22,7 +23,12 @@ from unlazy.papers.allenzhu_li2019.figures.figure2.config import (
     notes,
 )
 from unlazy.papers.allenzhu_li2019.figures.figure2.run import run
-from unlazy.papers.allenzhu_li2019.figures.linear_models import LIMITS, RIDGES, limit_model
+from unlazy.papers.allenzhu_li2019.figures.linear_models import (
+    LIMITS,
+    RIDGES,
+    conjugate_model,
+    limit_model,
+)
 from unlazy.papers.allenzhu_li2019.figures.samples import Task
 from unlazy.papers.shared.grids.ridge import ridge_table
 
@@ -174,6 +180,28 @@ def test_every_entry_of_the_networks_starts_from_one_over_m(layers):
     params = samples.start(samples.network(layers, Task(10, 8), 900), 0)
     for leaf in jax.tree.leaves(params):  # 900 entries at least: five standard errors
         assert np.std(leaf) * 30 == pytest.approx(1, abs=5 / math.sqrt(2 * 900))
+
+
+def test_the_fan_in_preset_shares_nothing_with_the_other_start_but_the_limits():
+    config = EXPERIMENT.preset("fan-in").config
+    by_fan_in, usual = {*EXPERIMENT.cells(config)}, {*EXPERIMENT.cells(QUICK)}
+    started = [cell.config for cell in by_fan_in if not isinstance(cell.config, Limits)]
+    assert {one.init for one in started} == {"fan-in"}
+    assert {type(cell.config) for cell in by_fan_in & usual} == {Limits}
+    # The cells of the other start are stored under digests from before there was a choice.
+    one = next(cell for cell in EXPERIMENT.cells(QUICK) if isinstance(cell.config, Coupled))
+    assert set(one.identity()["config"]) == {"class", "task", "method", "width", "seeds"}
+    assert "infinite width" in notes(config)[0]
+
+
+def test_a_cell_by_fan_in_is_computed_from_that_start():
+    # Not of 2layer, whose kernels of the last layer are the same for both starts, up to scale.
+    task, method = Task(20, 8, n_validation=10, n_test=30), "3resnet(last)"
+    config = FanInTraining(task, method, width=12, grid=None, epochs=1, seeds=1)
+    found = run(config, seed=0, progress=quiet).table["test"]
+    net, split = samples.network("3resnet", task, 12, "fan-in"), samples.draw(task, seed=0)
+    model = conjugate_model(net, samples.start(net, 0), tuple(part.x for part in split))
+    np.testing.assert_array_equal(found, ridge_table([model], [split], (0,), RIDGES)["test"])
 
 
 @pytest.mark.parametrize(

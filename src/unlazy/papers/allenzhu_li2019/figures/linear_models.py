@@ -14,7 +14,7 @@ from unlazy.core.float64 import float64
 from unlazy.nets import ResNet3, ThreeLayer
 from unlazy.papers import allenzhu_li2019
 from unlazy.papers.allenzhu_li2019.figures import samples
-from unlazy.papers.allenzhu_li2019.figures.samples import Network, Task
+from unlazy.papers.allenzhu_li2019.figures.samples import Network
 from unlazy.papers.shared.grids.learner import Split
 from unlazy.papers.shared.grids.linear import Linear, in_float64, linear_model, split_sets
 from unlazy.papers.shared.settings import on_host
@@ -97,11 +97,9 @@ def _limit(name: str, d: int) -> Kernel:
 
 
 def linear_models(
-    method: str, task: Task, width: int, splits: list[Split], seeds: tuple[int, ...], coupled: bool
+    net: Network, mode: str, splits: list[Split], seeds: tuple[int, ...], coupled: bool
 ) -> list[Linear]:
-    """The linear model of a kernel method at a width, for every seed."""
-    layers, mode = parts(method)
-    net = samples.network(layers, task, width)
+    """The linear model of a network, "NTK" or "last", for every seed."""
     model = functools.partial(tangent_model, coupled=coupled) if mode == "NTK" else conjugate_model
     return [
         model(net, samples.start(net, seed), tuple(part.x for part in split))

@@ -45,13 +45,15 @@ def draw(task: Task, *, seed: int, beta: float = 1.0) -> Split:
         return draw_split(task.target(beta), data.cube, task.inputs, sizes, keys(seed))
 
 
-def network(layers: str, task: Task, width: int) -> Network:
+def network(layers: str, task: Task, width: int, init: str = "experiment") -> Network:
     """The network "2layer", "3layer" or "3resnet", every entry of it from N(0, 1/m).
+
+    With `init` "fan-in" the variance is 1 over the inputs of the layer, as in footnote 15.
 
     Source: RN-6 and RN-7, arXiv:1905.10337 section 8.
     """
     kinds = {"3resnet": ResNet3, "3layer": ThreeLayer, "2layer": BiasedTwoLayer}
-    return kinds[layers](task.inputs, width, task.target().outputs, init="experiment")
+    return kinds[layers](task.inputs, width, task.target().outputs, init=init)
 
 
 def start(net: Network, seed: int) -> Any:

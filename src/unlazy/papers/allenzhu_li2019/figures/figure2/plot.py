@@ -36,10 +36,10 @@ def plot(config: Config, results: Results) -> Figure:
     heights = [top, *np.minimum(np.concatenate(drawn, axis=None), top)]
     axes[0].set_ylim(spanning(heights, 0.7, 1.4, otherwise=(0.01, 10.0)))
     round_ticks(axes[0])
-    task = config.panels[0].task
+    task, start = config.panels[0].task, ", start by fan-in" if config.fan_in else ""
     fig.suptitle(
         rf"$y = F + {task.alpha:g}\,G(F)$ on $\{{\pm1\}}^{{{task.inputs}}}$, "
-        f"{task.inputs // 2} outputs, {config.epochs} epochs, {config.seeds} seeds",
+        f"{task.inputs // 2} outputs, {config.epochs} epochs, {config.seeds} seeds{start}",
         fontsize=10,
     )
     _legend(fig, config)

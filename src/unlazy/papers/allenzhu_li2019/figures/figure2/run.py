@@ -47,16 +47,20 @@ def run(config: Training | Coupled | Limits, *, seed: int, progress: Progress) -
 
 
 def _network(config: Training, splits: list[Split], seeds: Seeds, progress: Progress) -> Table:
-    layers, mode = parts(config.method)
-    net = samples.network(layers, config.task, config.width)
+    net, mode = _start_of(config)
     learner = network_learner(net, [samples.start(net, s) for s in seeds], splits, mode)
     return _trained(config, learner, seeds, progress)
 
 
+def _start_of(config: Training | Coupled) -> tuple[samples.Network, str]:
+    """The network of a cell, which knows how it starts, and the mode of training."""
+    layers, mode = parts(config.method)
+    return samples.network(layers, config.task, config.width, config.init), mode
+
+
 def _kernel(config: Training, splits: list[Split], seeds: Seeds, progress: Progress) -> Table:
-    models = linear_models(
-        config.method, config.task, config.width, splits, seeds, coupled=config.grid is not None
-    )
+    net, mode = _start_of(config)
+    models = linear_models(net, mode, splits, seeds, coupled=config.grid is not None)
     exact = as_lanes(ridge_table(models, splits, seeds, RIDGES), "ridge")
     if config.grid is None:
         return exact
@@ -73,7 +77,7 @@ def _trained(config: Training, learner: Learner, seeds: Seeds, progress: Progres
 
 def _coupled(config: Coupled, splits: list[Split], seeds: Seeds, progress: Progress) -> Table:
     """One row per ridge and seed, with its residual; nan where it was not solved."""
-    net, tables = samples.network(parts(config.method)[0], config.task, config.width), []
+    (net, _), tables = _start_of(config), []
     for done, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
         progress(done, len(seeds))
         path = coupled_ridge_path(net, samples.start(net, seed), split, COUPLED_RIDGES)
