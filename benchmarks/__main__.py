@@ -8,7 +8,8 @@ from pathlib import Path
 
 from benchmarks.timing import describe_machine
 
-HELPERS = ("__main__", "timing", "uci", "peers")  # tables of the user; environments of their own
+# No times to take: helpers, tables of the user, environments of their own, a plan.
+HELPERS = ("__main__", "timing", "uci", "peers", "schedules", "scale_plan", "million")
 
 
 def main() -> int:
