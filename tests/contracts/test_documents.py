@@ -15,7 +15,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 SLOW = (  # they train networks
     *("good-directions.md", "beating-kernels.md", "beyond-two-layers.md", "monitoring.md"),
-    "random-signs.md",
+    *("random-signs.md", "cluster.md"),
     *("diagnose-flax.md", "diagnose-pytorch.md", "diagnose-fine-tuning.md"),
 )
 EXAMPLES = [
