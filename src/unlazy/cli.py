@@ -259,6 +259,31 @@ def diagnose(
 
 
 @app.command()
+def report(
+    out: Out = Path("runs"),
+    to: Annotated[
+        Path | None,
+        typer.Option(help="The folder to write to.", show_default="report, in that of --out"),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Write a site over all stored runs: figures to zoom into, claims, tables to download."""
+    from unlazy import papers
+    from unlazy.experiments import write_report
+
+    def find(name: str) -> "Experiment | None":
+        return papers.get(name) if name in papers.names() else None
+
+    with _aside(as_json), _bar("report") as progress:
+        site = write_report(out, to, find=find, progress=progress)
+    if as_json:
+        streams.print_json(site.to_dict())
+    else:
+        sys.stdout.write(f"{site}\n")
+    return 0
+
+
+@app.command()
 def doctor(out: Out = Path("runs"), as_json: Json = False) -> int:
     """Show versions, devices, precision and the data sets found, and check that float64 works."""
     from unlazy.experiments import rendering

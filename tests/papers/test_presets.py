@@ -21,6 +21,7 @@ from unlazy import data, papers
 from unlazy.core.drawing import style
 from unlazy.experiments import Store
 from unlazy.experiments.figures import bear_nothing
+from unlazy.experiments.report.panels import panels_of
 from unlazy.papers.shared.settings import reproducible
 
 PRESETS = [(name, preset) for name in papers.names() for preset in papers.get(name).presets]
@@ -67,7 +68,13 @@ def test_claims_and_plot_of_every_preset_are_made_of_ordinary_tables(name, prese
     assert set(getattr(config, "refuted", ())) <= known  # else the record is of no claim
     if preset != "smoke":  # those are drawn below, from tables that were computed
         with style():
-            drawn(experiment.plot(config, results))
+            figure = experiment.plot(config, results)
+            drawn(figure)
+        panels = panels_of(figure)  # as the report shows it
+        assert 0 < len(panels) <= len(figure.axes)  # made-up numbers may leave one empty
+        assert any(panel["curves"] for panel in panels)
+        assert all(panel["x"]["label"] or panel["x"]["ticks"] for panel in panels)
+        assert json.dumps(panels, allow_nan=False)
 
 
 @pytest.mark.parametrize(("name", "preset"), PRESETS)
@@ -79,7 +86,9 @@ def test_claims_and_plot_of_every_preset_bear_trainings_that_diverged(name, pres
         warnings.simplefilter("ignore")  # NumPy and matplotlib may remark on such numbers
         claims = experiment.claims(config, results)
         if preset == "paper":  # of the others, the test above draws the same panels
-            drawn(experiment.plot(config, results))
+            figure = experiment.plot(config, results)
+            drawn(figure)
+            assert json.dumps(panels_of(figure), allow_nan=False)
     assert all(isinstance(claim.verdict, str) for claim in claims)
     assert json.dumps([claim.to_dict() for claim in claims])
 

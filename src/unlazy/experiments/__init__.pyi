@@ -15,6 +15,7 @@ from unlazy.experiments.programs import kept_programs as kept_programs
 from unlazy.experiments.progress import PassingReporter as PassingReporter
 from unlazy.experiments.progress import Reporter as Reporter
 from unlazy.experiments.progress import reporter_for as reporter_for
+from unlazy.experiments.report.site import write_report as write_report
 from unlazy.experiments.runner import RunReport as RunReport
 from unlazy.experiments.runner import run_experiment as run_experiment
 from unlazy.experiments.sharing import shared_by_cells as shared_by_cells

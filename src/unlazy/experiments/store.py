@@ -112,10 +112,28 @@ class Store:
             stored, wanted = compact_json(record["cell"]), compact_json(cell.identity())
             if (record["digest"], stored) != (cell.digest, wanted):
                 raise ValueError(f"{CELL} describes another cell")
-            with _as_written(folder / TABLE, record) as table:
-                columns = read_table(table)
-            with _as_written(folder / ARRAYS, record) as arrays:
-                return CellResult(columns, read_arrays(arrays))
+            return _result(folder, record)
+
+    @entry
+    def by_digest(
+        self, experiment: str, digest: str
+    ) -> tuple[dict[str, Any], CellResult, dict[str, Any]]:
+        """A stored cell by its digest alone, for whoever does not have its configuration.
+
+        Returns:
+            What was computed (as `Cell.identity`), what came out, and what else was recorded.
+
+        Raises:
+            DamagedCellError: If a file is missing or is not what was written, with the folder.
+            StoreError: If the disk cannot be read.
+        """
+        folder = self._cells / experiment / digest[:20]
+        with _damage(folder):
+            record = json.loads(_bytes(folder / CELL))
+            text = compact_json(record["cell"])
+            if hashlib.sha256(text.encode()).hexdigest() != digest:
+                raise ValueError(f"{CELL} describes another cell")
+            return record["cell"], _result(folder, record), json.loads(_bytes(folder / META))
 
     @entry
     def meta(self, cell: Cell) -> dict[str, Any]:
@@ -206,6 +224,13 @@ def _write_files(folder: Path, cell: Cell, result: CellResult, meta: Mapping[str
     disk.write_synced(folder / CELL, readable_json(record))
     disk.write_synced(folder / META, readable_json(dict(meta)))
     disk.sync_folder(folder)
+
+
+def _result(folder: Path, record: Mapping[str, Any]) -> CellResult:
+    with _as_written(folder / TABLE, record) as table:
+        columns = read_table(table)
+    with _as_written(folder / ARRAYS, record) as arrays:
+        return CellResult(columns, read_arrays(arrays))
 
 
 def _state(folder: Path) -> tuple[int, ...] | None:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts that all pages of the report share."""
+
+import html
+from collections.abc import Mapping
+from typing import Any
+
+from unlazy.laziness.pages import STYLE
+
+escape = html.escape
+
+
+def page(title: str, body: str, *, scripts: tuple[str, ...] = ()) -> str:
+    """A whole page; `body` is HTML, the title text."""
+    tags = "".join(f'<script defer src="assets/{name}"></script>' for name in scripts)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title><style>{STYLE}</style>
+<link rel="stylesheet" href="assets/report.css">{tags}</head>
+<body>
+<a class="skip" href="#content">Skip to the content</a>
+{body}
+</body></html>
+"""
+
+
+def verdict(claim: Mapping[str, Any]) -> str:
+    """The verdict on a claim as a coloured word; a mark tells it apart without colours."""
+    if not claim["as_expected"]:
+        kind, mark, word = "changed", "!", f"{claim['verdict']}, recorded otherwise"
+    elif claim["verdict"] == "holds":
+        kind, mark, word = "holds", "✓", "holds"
+    else:
+        kind, mark, word = "refuted", "✗", "refuted, as recorded"
+    return f'<span class="badge {kind}"><span aria-hidden="true">{mark}</span> {word}</span>'
+
+
+def number(value: Any) -> str:
+    """A number, or the string that JSON has in place of one, with four digits."""
+    return f"{float(value):.4g}"
+
+
+def threshold(claim: Mapping[str, Any]) -> str:
+    """The relation and the threshold of a claim."""
+    bound = claim["threshold"]
+    if isinstance(bound, list):
+        return f"in [{number(bound[0])}, {number(bound[1])}]"
+    return f"{claim['relation']} {number(bound)}"
+
+
+def size(count: int) -> str:
+    """A number of bytes in words."""
+    power = min(max(len(str(count)) - 1, 0) // 3, 3)
+    return f"{count / 1000**power:.3g} {('B', 'kB', 'MB', 'GB')[power]}"

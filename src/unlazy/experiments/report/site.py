@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the report: an overview, a page per run, and what the pages need, in one folder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unlazy.core import disk
+from unlazy.core.drawing import style
+from unlazy.core.entries import entry
+from unlazy.core.errors import UnlazyError
+from unlazy.experiments.figures import bear_nothing
+from unlazy.experiments.report.downloads import files_of, joined_tables
+from unlazy.experiments.report.figure_page import figure_page
+from unlazy.experiments.report.html import size
+from unlazy.experiments.report.overview_page import overview_page
+from unlazy.experiments.report.panels import Panel, panels_of
+from unlazy.experiments.report.stored import Find, StoredRun, stored_runs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_DRAWN = ("figure.png", "figure.svg")
+
+
+@dataclass(frozen=True)
+class SiteReport:
+    """What was written."""
+
+    page: Path  # the overview
+    runs: tuple[StoredRun, ...]
+    interactive: bool  # whether figures can be zoomed; that needs `vl-convert-python`
+    bytes: int  # of all files
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was written, for JSON."""
+        runs = [{"experiment": run.experiment, "preset": run.preset} for run in self.runs]
+        return {
+            "page": str(self.page),
+            "runs": runs,
+            "interactive": self.interactive,
+            "bytes": self.bytes,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"report: {self.page}", f"runs: {len(self.runs)}, {size(self.bytes)}"]
+        if not self.interactive:
+            lines.append(
+                "note: figures are shown as drawn. Install unlazy[report] for interactive ones."
+            )
+        return "\n".join(lines)
+
+
+@entry
+def write_report(
+    out: Path | str = "runs",
+    to: Path | str | None = None,
+    *,
+    find: Find = lambda name: None,  # noqa: ARG005  # the signature that `find` must have
+    progress: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005  # likewise
+) -> SiteReport:
+    """Write one static site over all stored runs of an output folder.
+
+    The overview lists papers, figures and verdicts. Each run has a page: its figure, to zoom into
+    and to hover over, its claims, its configuration, versions and device, and its tables to
+    download. The pages need no network, and open from the disk.
+
+    Args:
+        out: The output folder of the runs.
+        to: The folder to write to; `<out>/report` by default. Files of an earlier report there are
+            replaced.
+        find: The experiment behind a name, such as `papers.get`; figures without one are shown as
+            they were drawn when they were run.
+        progress: Told how many of the runs are done.
+
+    Raises:
+        StoreError: If there is no finished run, or a folder cannot be read or written.
+    """
+    out = Path(out)
+    target = out / "report" if to is None else Path(to)
+    runs = tuple(stored_runs(out, find))
+    if not runs:
+        raise UnlazyError(f"no finished run in '{out}'. Run a figure first: unlazy run --all.")
+    disk.make_writable(target)
+    site = _Site(target)
+    interactive = site.copy_assets()
+    for done, run in enumerate(runs):
+        progress(done, len(runs))
+        site.write_run(run, interactive=interactive)
+    site.write("index.html", overview_page(runs).encode())
+    progress(len(runs), len(runs))
+    return SiteReport(target / "index.html", runs, interactive, site.bytes)
+
+
+class _Site:
+    """The folder, and how much was written to it."""
+
+    def __init__(self, target: Path) -> None:
+        self.target, self.bytes = target, 0
+
+    def write(self, name: str, content: bytes) -> None:
+        disk.replace_file(self.target / name, content)
+        self.bytes += len(content)
+
+    def copy_assets(self) -> bool:
+        """Copy style and scripts; returns whether the one that draws is among them."""
+        for name in ("report.css", "report.js"):
+            self.write(
+                f"assets/{name}",
+                files("unlazy.experiments.report").joinpath("assets", name).read_bytes(),
+            )
+        script = _drawing_script()
+        if script:
+            self.write("assets/vega.js", script.encode())
+        return bool(script)
+
+    def write_run(self, run: StoredRun, *, interactive: bool) -> None:
+        folder = f"files/{run.slug}"
+        downloads = []
+        for name in _DRAWN:
+            if (run.folder / name).is_file():
+                self.write(f"{folder}/{name}", (run.folder / name).read_bytes())
+                downloads.append(f"{folder}/{name}")
+        for name, table in joined_tables(run.cells).items():
+            for file, content in files_of(name, table).items():
+                self.write(f"{folder}/{file}", content)
+                downloads.append(f"{folder}/{file}")
+        panels = drawn_panels(run) if interactive else []
+        self.write(f"{run.slug}.html", figure_page(run, downloads, panels).encode())
+
+
+def drawn_panels(run: StoredRun) -> list[Panel]:
+    """What the figure of a run shows, drawn again from its tables; nothing if that cannot be."""
+    results = run.results()
+    if results is None or run.code is None:
+        return []
+    with style():
+        figure: Figure = run.code.plot(run.code.presets[run.preset].config, results)
+        bear_nothing(figure)
+        return panels_of(figure)
+
+
+def _drawing_script() -> str:
+    """Vega, Vega-Lite and vega-embed as one script; empty where the extra is not installed."""
+    try:
+        import vl_convert
+    except ImportError:
+        return ""
+    # Its stub has no default; without a snippet the bundle is the whole of the three.
+    return vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  # see above

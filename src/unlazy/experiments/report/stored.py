@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs in an output folder: what they computed, with what, and what came out."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unlazy.core import disk
+from unlazy.core.errors import StoreError, UnlazyError
+from unlazy.experiments.cell import CellResult, Results
+from unlazy.experiments.experiment import Experiment
+from unlazy.experiments.store import Store
+
+Find = Callable[[str], Experiment | None]
+"""The experiment of a name, or None if its code is not at hand."""
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """A cell as the store has it, whether or not its code is at hand."""
+
+    digest: str
+    identity: Mapping[str, Any]  # experiment, version, configuration and seed
+    result: CellResult
+    meta: Mapping[str, Any]  # device, versions, seconds, when it was finished
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A finished run of one figure at one preset."""
+
+    experiment: str
+    preset: str
+    folder: Path  # holds the figure and the claims
+    claims: tuple[Mapping[str, Any], ...]
+    cells: tuple[StoredCell, ...]
+    code: Experiment | None  # if it is at hand, and of the version that was run
+    problem: str  # what is missing, in a sentence; empty if nothing is
+
+    @property
+    def slug(self) -> str:
+        """The name of the run in addresses."""
+        return f"{self.experiment.replace('/', '--')}--{self.preset}"
+
+    def results(self) -> Results | None:
+        """The results as the figure's code wants them; None if they are not those of the preset.
+
+        They differ where the run found other data sets than there are now.
+        """
+        if self.code is None or self.problem:
+            return None
+        found = {cell.digest: cell.result for cell in self.cells}
+        cells = dict.fromkeys(self.code.cells(self.code.presets[self.preset].config))
+        if not all(cell.digest in found for cell in cells):
+            return None
+        return {cell: found[cell.digest] for cell in cells}
+
+
+def stored_runs(out: Path, find: Find) -> Iterator[StoredRun]:
+    """Every finished run in an output folder, sorted by name and preset.
+
+    Raises:
+        StoreError: If the folder cannot be read.
+    """
+    with disk.disk_errors("read", out):
+        found = sorted(out.glob("**/claims.json"))
+    for path in found:
+        if path.relative_to(out).parts[0] != "cells":
+            yield _stored_run(out, path, find)
+
+
+def _stored_run(out: Path, path: Path, find: Find) -> StoredRun:
+    record = _record(path)
+    code, problem = _code(record, find)
+    cells, lost = _cells(Store(out), record)
+    if lost:
+        problem = f"{lost} of {len(record['cells'])} cells are lost or damaged. {_again(record)}"
+    return StoredRun(
+        record["experiment"],
+        record["preset"],
+        path.parent,
+        tuple(record["claims"]),
+        cells,
+        code,
+        problem,
+    )
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_bytes())
+        kinds = {"experiment": str, "preset": str, "version": int, "claims": list, "cells": list}
+        if all(isinstance(record[name], kind) for name, kind in kinds.items()):
+            return record
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise StoreError(f"cannot read '{path}': {error}. Run the figure again.") from error
+    raise StoreError(f"'{path}' is not what a run writes. Run the figure again.")
+
+
+def _code(record: Mapping[str, Any], find: Find) -> tuple[Experiment | None, str]:
+    code = find(record["experiment"])
+    if code is None:
+        return None, ""  # a figure of the user's own: what is stored says enough
+    if code.version != record["version"]:
+        stored, now = record["version"], code.version
+        return None, f"Stored by version {stored} of the figure, now {now}. {_again(record)}"
+    if record["preset"] not in code.presets:
+        return None, f"The figure has no preset '{record['preset']}' any more."
+    return code, ""
+
+
+def _cells(store: Store, record: Mapping[str, Any]) -> tuple[tuple[StoredCell, ...], int]:
+    """The cells behind the claims, and how many are lost."""
+    cells = []
+    for digest in record["cells"]:
+        try:
+            cells.append(StoredCell(digest, *store.by_digest(record["experiment"], digest)))
+        except UnlazyError:
+            continue
+    return tuple(cells), len(record["cells"]) - len(cells)
+
+
+def _again(record: Mapping[str, Any]) -> str:
+    return f"Run it again: unlazy run {record['experiment']} --preset {record['preset']}."

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import html.parser
+import json
+import shutil
+import sys
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from unlazy.core.errors import StoreError, UnlazyError
+from unlazy.experiments import Claim, run_experiment, write_report
+
+PAGE = "toy--figure1--smoke.html"
+
+
+class Addresses(html.parser.HTMLParser):
+    """The addresses that a page refers to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):  # noqa: ARG002  # as the parser calls it
+        self.found += [value for name, value in attrs if name in ("href", "src")]
+
+
+def pages(site):
+    return sorted(site.page.parent.glob("*.html"))
+
+
+def drawn(page):
+    text = page.read_text()
+    start = text.index('id="panels">') + len('id="panels">')
+    return json.loads(text[start : text.index("</script>", start)])
+
+
+def test_each_run_has_a_page_and_the_overview_leads_to_it(site):
+    assert {page.name for page in pages(site)} == {
+        *("index.html", PAGE, "toy--figure1--strict.html"),
+    }
+    assert PAGE in Addresses(site.page.read_text()).found
+
+
+def test_every_address_is_a_file_of_the_site(site):
+    for page in pages(site):
+        for address in Addresses(page.read_text()).found:
+            if not address.startswith("#"):
+                assert (page.parent / address).is_file(), address
+
+
+def test_no_page_style_or_script_of_ours_asks_another_host(site):
+    ours = [*pages(site), *(site.page.parent / "assets").glob("report.*")]
+    for file in ours:
+        text = file.read_text().replace("http://www.w3.org/2000/svg", "")  # a name, not an address
+        assert "http" not in text, file.name
+        assert "url(" not in text, file.name
+
+
+def test_a_page_shows_claims_configuration_and_versions(site):
+    text = (site.page.parent / PAGE).read_text()
+    for shown in ("TOY-1", "The mean stays small.", "&lt; 0.1", "holds", "ToyConfig", "threshold"):
+        assert shown in text
+    for shown in ("jax 0.", "3, ", "unlazy run toy/figure1 --preset smoke"):
+        assert shown in text
+
+
+def test_a_verdict_that_is_not_the_recorded_one_is_said_first(site):
+    assert "not as recorded: 1" in site.page.read_text()
+    assert "recorded otherwise" in (site.page.parent / "toy--figure1--strict.html").read_text()
+
+
+def test_the_page_draws_the_stored_numbers(site, toy):
+    [panel] = drawn(site.page.parent / PAGE)
+    run = site.runs[0]
+    assert len(panel["curves"]) == 3
+    for curve, cell in zip(panel["curves"], run.cells, strict=True):
+        table = cell.result.table
+        np.testing.assert_allclose(
+            curve["points"], np.stack([table["step"], table["mean"]], 1), 1e-5
+        )
+
+
+def test_tables_can_be_downloaded_in_both_formats(site):
+    folder = site.page.parent / "files" / PAGE.removesuffix(".html")
+    table = pyarrow.parquet.read_table(folder / "toycell.parquet")
+    text = pyarrow.csv.read_csv(folder / "toycell.csv")
+    wanted = np.concatenate([cell.result.table["mean"] for cell in site.runs[0].cells])
+    for one in (table, text):
+        assert one.num_rows == 30
+        np.testing.assert_array_equal(one["mean"].to_numpy(), wanted)
+        np.testing.assert_array_equal(one["cell_seed"].to_numpy(), np.repeat([0, 1, 2], 10))
+        assert json.loads(one["cell_config"][29].as_py())["index"] == 2
+
+
+def test_the_size_is_that_of_the_files(site):
+    assert site.bytes == sum(
+        file.stat().st_size for file in site.page.parent.rglob("*") if file.is_file()
+    )
+    assert site.to_dict()["interactive"]
+
+
+def test_what_claims_say_cannot_become_markup(toy, tmp_path):
+    evil = "<script>alert(1)</script>"
+
+    def claims(config, results):
+        return [Claim("TOY-1", evil, 1.0, "<", 2.0, note=evil)]
+
+    def plot(config, results):
+        fig = toy.plot(config, results)
+        fig.axes[0].set_title(evil)
+        return fig
+
+    experiment = dataclasses.replace(toy.EXPERIMENT, claims=claims, plot=plot, title=evil)
+    run_experiment(experiment, "smoke", out=tmp_path)
+    site = write_report(tmp_path, find=lambda _: experiment)
+    assert all("<script>alert" not in page.read_text() for page in pages(site))
+    assert drawn(site.page.parent / PAGE)[0]["title"] == evil
+
+
+def test_a_figure_of_unknown_code_is_shown_as_it_was_drawn(runs, tmp_path):
+    site = write_report(runs, tmp_path)
+    text = (tmp_path / PAGE).read_text()
+    assert "figure.png" in text
+    assert "vega" not in text
+    assert "TOY-1" in text
+    assert site.runs[0].code is None
+
+
+def test_without_the_script_figures_are_shown_as_drawn(runs, find, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    site = write_report(runs, tmp_path, find=find)
+    assert not site.interactive
+    assert "unlazy[report]" in str(site)
+    assert "figure.png" in (tmp_path / PAGE).read_text()
+
+
+def test_another_version_of_the_figure_is_told(runs, toy, tmp_path):
+    newer = dataclasses.replace(toy.EXPERIMENT, version=4)
+    write_report(runs, tmp_path, find=lambda _: newer)
+    assert "Stored by version 3 of the figure, now 4." in (tmp_path / PAGE).read_text()
+
+
+def test_a_damaged_cell_is_told_and_the_rest_shown(runs, find, tmp_path):
+    out = tmp_path / "runs"
+    shutil.copytree(runs, out)
+    table = sorted(out.glob("cells/**/table.parquet"))[0]
+    table.write_bytes(b"?" * table.stat().st_size)
+    site = write_report(out, find=find)
+    assert "1 of 3 cells are lost or damaged" in (site.page.parent / PAGE).read_text()
+
+
+def test_other_data_than_was_found_leaves_the_drawn_figure(runs, toy, tmp_path):
+    def cells(config):
+        return toy.cells(dataclasses.replace(config, n=7))
+
+    other = dataclasses.replace(toy.EXPERIMENT, cells=cells)
+    write_report(runs, tmp_path, find=lambda _: other)
+    assert 'id="panels"' not in (tmp_path / PAGE).read_text()
+
+
+def test_a_second_report_is_the_same(site, runs, find, tmp_path):
+    again = write_report(runs, tmp_path, find=find)
+    for page in pages(again):
+        assert page.read_bytes() == (site.page.parent / page.name).read_bytes()
+
+
+def test_a_folder_without_runs_says_what_to_do(tmp_path):
+    with pytest.raises(UnlazyError, match=r"no finished run in .*unlazy run --all"):
+        write_report(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"experiment": 3}', "null"])
+def test_a_broken_record_is_named(runs, tmp_path, text):
+    out = tmp_path / "runs"
+    shutil.copytree(runs, out)
+    (out / "toy/figure1/smoke/claims.json").write_text(text)
+    with pytest.raises(StoreError, match=r"claims\.json.*Run the figure again"):
+        write_report(out)
