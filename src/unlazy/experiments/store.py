@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -92,6 +93,7 @@ class Store:
             DamagedCellError: If a file is missing or is not what was written, with the folder.
             StoreError: If the disk cannot be read.
         """
+        tried = False
         while True:
             seen = _state(self.folder(cell))
             try:
@@ -102,7 +104,11 @@ class Store:
                     continue
                 if seen is None and isinstance(error, DamagedCellError):
                     raise MissingCellError(str(error)) from error
-                raise
+                if tried:
+                    raise
+                # Clocks of file systems tick: two folders of one tick may look the same.
+                tried = True
+                time.sleep(0.02)
 
     def _read(self, cell: Cell) -> CellResult:
         folder = self.folder(cell)
