@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,6 +113,19 @@ def test_a_refutation_that_is_on_record_exits_0(call, toy, monkeypatch):
         (["run", "toy/figure1", "more"], "more"),
         (["runn"], "runn"),
         (["run", "toy/figure1", "--preset", "smoke", "--out", "file/below"], "'file' is a file"),
+        (["run", "toy/figure2"], "`NAME` must be a known name, got 'toy/figure2'."),
+        (["run", "toy/figure1", "--preset", "qick"], "`--preset` must be a known name, got --pre"),
+        (["run", "toy/figure1", "--jobs", "0"], "`--jobs` must be greater than or equal to 1"),
+        (["run", "toy/figure1", "--jobs", "two"], "`--jobs` must be a valid integer. See unlazy r"),
+        (
+            ["run", "toy/figure1", "--jobs", "2", "--scheduler", "tcp://localhost:1"],
+            "`--jobs` must be left out with a scheduler, whose workers decide it, got --jobs=2.",
+        ),
+        (["run", "toy/figure1", "--scheduler", "moon"], "`--scheduler` must be an address such as"),
+        (["run", "toy/figure1", "--out", ""], "`--out` must be the name of a folder, got an empty"),
+        (["doctor", "--out", ""], "`--out` must be the name of a folder, got an empty"),
+        (["measure"], "Missing argument 'FILE'. See unlazy measure --help."),
+        (["list", "more"], "See unlazy list --help."),
     ],
 )
 def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(call, tmp_path, args, message):
@@ -238,7 +252,7 @@ def test_json_of_a_run_is_one_object_and_nothing_else(call, toy, monkeypatch):
 
     use(monkeypatch, dataclasses.replace(toy.EXPERIMENT, run=run))
     code, out, err = call("run", "toy/figure1", "--preset", "smoke", "--json")
-    report = json.loads(out)
+    (report,) = json.loads(out)["figures"]
     assert code == 0
     assert report["ok"] is True
     assert report["cells"] == {"computed": 3, "reused": 0}
@@ -277,7 +291,7 @@ def test_a_mistaken_name_is_found_before_anything_is_computed(call, tmp_path):
 def test_json_of_a_changed_verdict_exits_1(call):
     code, out, _ = call("run", "toy/figure1", "--preset", "strict", "--json")
     assert code == 1
-    assert json.loads(out)["ok"] is False
+    assert json.loads(out)["figures"][0]["ok"] is False
 
 
 def test_the_output_folder_comes_from_the_option_or_the_environment(call, tmp_path, monkeypatch):
@@ -309,6 +323,14 @@ def test_doctor_tells_versions_devices_precision_and_data(call):
     assert set(findings["data"]) == {"mnist", "fashion-mnist", "cifar10", "digits"}
 
 
+def test_doctor_does_not_blame_float64_for_an_output_that_cannot_be_written(call, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, _ = call("doctor", "--out", "file")
+    assert code == 1
+    assert "float64        works" in out
+    assert "is a file" in out
+
+
 def test_doctor_exits_1_when_float64_does_not_work(call, monkeypatch):
     from unlazy.experiments import environment
 
@@ -325,9 +347,19 @@ def test_version_and_help(call):
     code, out, _ = call("--help")
     assert code == 0
     assert "doctor" in out
-    code, out, err = call()
-    assert (code, out) == (2, "")
-    assert err == "unlazy: Missing command. See unlazy --help.\n"
+    assert call() == (0, out, "")
+
+
+def test_help_shows_no_types_of_python(call):
+    for command in ([], ["run"], ["measure"], ["diagnose"], ["list"], ["doctor"]):
+        out = call(*command, "--help")[1]
+        assert "--help" in out
+        assert not re.search(r"<\w+.*?>", out)
+
+
+def test_the_working_folder_can_be_the_output_folder(call, tmp_path):
+    assert call("run", "toy/figure1", "--preset", "smoke", "--out", ".")[0] == 0
+    assert (tmp_path / "cells").exists()
 
 
 def test_it_can_be_run_as_a_module():

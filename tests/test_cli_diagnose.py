@@ -197,6 +197,20 @@ def test_an_error_of_the_users_code_shows_the_users_traceback_and_the_function(
     assert re.search(r"Traceback|SyntaxError", err)
 
 
+@pytest.mark.parametrize("option", ["--seconds", "--memory"])
+def test_a_limit_is_checked_before_the_script_is_run_and_named_as_it_was_given(
+    call, folder, option
+):
+    name = option.removeprefix("--")
+    write(folder, "raise RuntimeError", head="")
+    assert f"`{option}` must be a positive number, got -1. See" in call("run.py", option, "-1")[2]
+    write(folder, f"""
+        def diagnose():
+            return dict(f=f, params_start=start, params_end=end, x=x, {name}=-1)
+    """)  # fmt: skip
+    assert f"`diagnose` refuses: `{name}` must be a positive number" in call("run.py")[2]
+
+
 def test_a_script_that_exits_is_an_error(call, folder):
     write(folder, "import sys\nsys.exit(0)", head="")
     code, _, err = call("run.py")

@@ -62,7 +62,7 @@ def test_raw_numbers_and_chosen_columns(call, people):
     path, _ = people
     code, _, err = call(path, "--y", "kind", "--raw")
     assert code == 2
-    assert "`x` must be columns of numbers for preprocess=False, got group" in err
+    assert "`--x` must be columns of numbers for --raw, got group" in err
     code, out, _ = call(path, "--y", "kind", "--x", "size,id", "--rows", "50", "--json")
     assert code == 0
     assert [use["use"] for use in json.loads(out)["columns"]] == ["number", "number"]
@@ -72,7 +72,34 @@ def test_a_column_that_is_not_there_is_answered_with_those_that_are(call, people
     code, out, err = call(people[0])
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert "Known: id, size, group, kind. Name the column of the labels with --y." in err
+    assert "`--y` must be a known name, got --y='y'. Known: id, size, group, kind." in err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--x", "siz"], "`--x` must be a known name, got --x='siz'. Did you mean 'size'?"),
+        (["--x", "size,kind"], "`--x` must leave out 'kind', which `--y` names as the labels."),
+        (["--task", "guess"], "`--task` must be one of auto, classify, regress, got 'guess'."),
+        (["--task", "regress"], "`--y` must be numbers for --task='regress'"),
+        (["--rows", "1"], "`--rows` must be greater than or equal to 2."),
+        (["--top", "0"], "`--top` must be greater than or equal to 1."),
+        (["--html", "people.csv/page.html"], "'people.csv' is a file"),
+    ],
+)
+def test_a_mistake_names_the_option(call, people, monkeypatch, args, message):
+    monkeypatch.chdir(people[0].parent)
+    code, out, err = call(people[0], "--y", "kind", *args)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert message in err
+
+
+def test_nothing_is_measured_if_the_output_cannot_be_written(call, people, monkeypatch):
+    monkeypatch.setattr("unlazy.laziness.label_report.files.measure_file", None)
+    code, _, err = call(people[0], "--html", people[0] / "page.html")
+    assert code == 2
+    assert f"'{people[0]}' is a file" in err
 
 
 @pytest.mark.parametrize("seconds", [2.0, 6.0])

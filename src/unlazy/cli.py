@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unlazy import options
 from unlazy.core import streams
 from unlazy.core.errors import (
     InterruptError,
@@ -42,8 +43,10 @@ EXIT_CODES = {
     141: "the reader of the output went away, as head does",
 }
 
+TASKS = ("auto", "classify", "regress")
+
 app = typer.Typer(
-    add_completion=False,
+    cls=options.Group,
     epilog="Exit codes: " + "; ".join(f"{code}, {what}" for code, what in EXIT_CODES.items()) + ".",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,10 +54,15 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Out = Annotated[
-    Path, typer.Option(envvar="UNLAZY_OUT", help="Where results are stored and figures drawn.")
+    Path,
+    typer.Option(
+        envvar="UNLAZY_OUT",
+        metavar="DIR",
+        parser=options.folder,
+        help="Where results are stored and figures drawn.",
+    ),
 ]
-# Every mistake on the command line is of this kind, whether typer brings its own click or not.
-_UsageError = typer.BadParameter.__bases__[0]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as a page.")]
 
 
 def _print_version(wanted: bool) -> bool:
@@ -94,7 +102,7 @@ def start(version: Version = False) -> None:
     """Measure how lazily a neural network trains, and train it beyond."""
 
 
-@app.command("list")
+@app.command("list", cls=options.Command)
 def list_figures(as_json: Json = False) -> int:
     """List the papers' figures, their presets and how long each takes."""
     from unlazy import papers
@@ -104,31 +112,47 @@ def list_figures(as_json: Json = False) -> int:
     if as_json:
         streams.print_json({"figures": [rendering.figure_dict(figure) for figure in figures]})
     else:
-        _console().print(rendering.figures_table(figures))
+        rendering.show_figures(_console(), figures)
     return 0
 
 
-@app.command()
+@app.command(cls=options.Command)
+@options.named({"name": "NAME"})
 def run(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Figures, such as arora2019/figure1."),
+        typer.Argument(
+            metavar="NAME",
+            help="Figures, such as arora2019/figure1.",
+            autocompletion=options.complete_figure,
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All figures, one after the other.")] = False,
     preset: Annotated[
-        str, typer.Option(help="The size: smoke, quick, paper; unlazy list shows all.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The size: smoke, quick, paper; unlazy list shows all.",
+            autocompletion=options.complete_preset,
+        ),
     ] = "quick",
     out: Out = Path("runs"),
     force: Annotated[bool, typer.Option("--force", help="Compute stored cells again.")] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Cells at a time.", show_default="1, or up to 6 on a GPU"),
+        typer.Option(
+            min=1, metavar="N", help="Cells at a time.", show_default="1, or up to 6 on a GPU"
+        ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Compute in so many processes.", show_default="this")
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Compute in so many processes.", show_default="this one"
+        ),
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="Compute on a Dask cluster, such as tcp://host:8786.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Compute on a Dask cluster: tcp://host:8786."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -140,7 +164,7 @@ def run(
         # Before JAX is imported, and so before the figures are.
         progress = _reporter(until_end)
         reports = []
-        for experiment in _chosen(names, every, preset, out, as_json=as_json):
+        for experiment in _chosen(names, every, preset, as_json=as_json):
             with _aside(as_json):
                 report = run_experiment(
                     experiment,
@@ -156,26 +180,48 @@ def run(
             if not as_json:
                 rendering.show_report(_console(), report)
     if as_json:
-        content = [report.to_dict() for report in reports]
-        streams.print_json(content[0] if len(names or ()) == 1 else {"figures": content})
+        streams.print_json({"figures": [report.to_dict() for report in reports]})
     return 0 if all(report.ok for report in reports) else 1
 
 
-@app.command()
+@app.command(cls=options.Command)
+@options.named({"preprocess=False": "--raw"})
 @_prompt
 def measure(
-    file: Annotated[Path, typer.Argument(help="A .csv, .tsv, .parquet or .npz; also .csv.gz.")],
-    x: Annotated[str, typer.Option(help="Input columns, joined by commas; or an array.")] = "",
-    y: Annotated[str, typer.Option(help="Column or array of the labels.")] = "y",
-    task: Annotated[str, typer.Option(help="classify, regress, or auto by the labels.")] = "auto",
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A .csv, .tsv, .parquet or .npz; also .csv.gz.",
+            autocompletion=options.complete_file(
+                ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz"
+            ),
+        ),
+    ],
+    x: Annotated[
+        str, typer.Option(metavar="NAMES", help="Input columns, joined by commas; or an array.")
+    ] = "",
+    y: Annotated[str, typer.Option(metavar="NAME", help="Column or array of the labels.")] = "y",
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="TASK",
+            help="classify, regress, or auto by the labels.",
+            callback=options.one_of(*TASKS),
+            autocompletion=options.complete_from(*TASKS),
+        ),
+    ] = "auto",
     raw: Annotated[
         bool, typer.Option("--raw", help="Numbers as they are; only scale rows to unit norm.")
     ] = False,
     rows: Annotated[
-        int | None, typer.Option(help="Use this many rows, at random.", show_default="all")
+        int | None,
+        typer.Option(min=2, metavar="N", help="Use this many rows, at random.", show_default="all"),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many rows to name in the JSON.")] = 10,
-    html: Annotated[Path | None, typer.Option(help="Write the report as a page.")] = None,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many rows to name in the JSON.")
+    ] = 10,
+    html: Html = None,
     out: Out = Path("runs"),
     as_json: Json = False,
 ) -> int:
@@ -183,7 +229,7 @@ def measure(
     from unlazy.experiments import save_figure
     from unlazy.laziness.label_report.files import measure_file
 
-    _check_files(html, None)
+    _check_files(html, None, out)
     with contextlib.ExitStack() as until_end:
         _keep_programs(until_end)
         with _aside(as_json), _bar(f"measuring {file.name}") as progress:
@@ -208,7 +254,7 @@ def measure(
     return 0
 
 
-@app.command()
+@app.command(cls=options.Command)
 def diagnose(
     target: Annotated[
         str,
@@ -217,16 +263,30 @@ def diagnose(
             help="A script, run.py or run.py:function, or module:function. The function, "
             "`diagnose` by default, takes no arguments. It returns the arguments of ul.diagnose "
             "as a mapping, or as a tuple (f, params_start, params_end, x, y), or a report.",
+            autocompletion=options.complete_file(".py"),
         ),
     ],
-    html: Annotated[Path | None, typer.Option(help="Write the report as a page.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it, as .png or .svg.")] = None,
+    html: Html = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it, as .png or .svg.")
+    ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="About how long to measure.", show_default="60")
+        float | None,
+        typer.Option(
+            metavar="N",
+            callback=options.positive,
+            help="About how long to measure.",
+            show_default="60",
+        ),
     ] = None,
     memory: Annotated[
         float | None,
-        typer.Option(help="GiB for gradients.", show_default="2, or most of an accelerator's"),
+        typer.Option(
+            metavar="N",
+            callback=options.positive,
+            help="GiB for gradients.",
+            show_default="2, or most of an accelerator's",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -258,7 +318,7 @@ def diagnose(
     return 0
 
 
-@app.command()
+@app.command(cls=options.Command)
 def report(
     out: Out = Path("runs"),
     to: Annotated[
@@ -283,7 +343,7 @@ def report(
     return 0
 
 
-@app.command()
+@app.command(cls=options.Command)
 def doctor(out: Out = Path("runs"), as_json: Json = False) -> int:
     """Show versions, devices, precision and the data sets found, and check that float64 works."""
     from unlazy.experiments import rendering
@@ -319,7 +379,7 @@ def _call(arguments: list[str]) -> Any:
         raise WorkingFolderError(
             "the working folder has been deleted. Change to one that exists."
         ) from error
-    code = app(arguments, prog_name="unlazy", standalone_mode=False)
+    code = app(arguments or ["--help"], prog_name="unlazy", standalone_mode=False)
     sys.stdout.flush()
     return code
 
@@ -357,13 +417,19 @@ def _keep_programs(until_end: contextlib.ExitStack) -> "Callable[[], None]":
     return until_end.enter_context(kept_programs(lambda text: reporter_for(sys.stderr).note(text)))
 
 
-def _check_files(html: Path | None, plot: Path | None) -> None:
+def _check_files(html: Path | None, plot: Path | None, out: Path | None = None) -> None:
     """Raise before anything is computed if a result could not be written."""
+    from unlazy.core import disk
+
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise UnlazyError(f"`--plot` must end in .png or .svg, got '{plot}'.")
     for option, path in {"--html": html, "--plot": plot}.items():
         if path is not None and (path == Path() or path.is_dir()):
             raise UnlazyError(f"`{option}` must name a file, got the folder '{path}'.")
+    folders = [path.parent for path in (html, plot) if path is not None]
+    for folder in (*folders, *([out] if out is not None else [])):
+        # Not `disk.nearest_existing`: an error should show the path as it was typed.
+        disk.check_writable(next(p for p in (folder, *folder.parents) if os.path.lexists(p)))
 
 
 def _bar(name: str) -> "contextlib.AbstractContextManager[Progress]":
@@ -374,13 +440,11 @@ def _bar(name: str) -> "contextlib.AbstractContextManager[Progress]":
 
 
 def _chosen(
-    names: list[str] | None, every: bool, preset: str, out: Path, *, as_json: bool
+    names: list[str] | None, every: bool, preset: str, *, as_json: bool
 ) -> "list[Experiment]":
     """The chosen figures; raises before the first is computed if one lacks the preset."""
     from unlazy import papers
 
-    if out == Path():
-        raise UnlazyError("`--out` must name a folder, got an empty name.")
     if bool(names) == every:
         known = ", ".join(papers.names())
         raise UnlazyError(f"Give either `NAME` or `--all`: unlazy run NAME. Known: {known}.")
@@ -398,10 +462,8 @@ def _aside(as_json: bool) -> contextlib.AbstractContextManager[Any]:
 
 def _fail_with(error: Exception, *, as_json: bool) -> int:
     """Report an error in one line, with a traceback only if nobody foresaw it."""
-    if isinstance(error, _UsageError):
-        message = error.format_message()  # pyright: ignore[reportAttributeAccessIssue]  # every usage error has it
-        end = "" if message.endswith(("?", ".")) else "."
-        return streams.fail(f"{message}{end} See unlazy --help.", as_json=as_json)
+    if isinstance(error, options.UsageError):
+        return streams.fail(options.mistake(error), as_json=as_json)
     from unlazy.experiments import CellError
 
     # These are wrappers that say what failed; the cause tells whether it was foreseen.

@@ -222,7 +222,7 @@ def test_an_npz_with_a_name_twice_or_not_of_its_kind_is_refused(tmp_path):
     path = tmp_path / "some.npz"
     members = [("x.npy", _npy(X)), ("x.npy", _npy(2 * X)), ("y.npy", _npy(Y))]
     for content, message in [
-        (_archive(members), "got column='x', which occurs 2 times"),
+        (_archive(members), "got x='x', which occurs 2 times"),
         (_npy(X), "must be an npz file of plain arrays: File is not a zip file"),
         (gzip.compress(_archive(members[1:])), "must be an npz file of plain arrays"),
         (b"", "must be an npz file of plain arrays"),

@@ -22,7 +22,7 @@ ROOMS = (
     # A paper may use what an earlier one proved.
     *("papers.shared", "papers.arora2019", "papers.bai_lee2020", "papers.allenzhu_li_liang2019"),
     *("papers.allenzhu_li2019", "papers.nichani2022"),
-    *("papers.catalogue", "papers", "cli", "__main__"),
+    *("papers.catalogue", "papers", "options", "cli", "__main__"),
 )
 PACKAGES = [
     *(info.name for info in pkgutil.iter_modules([str(SOURCE)]) if info.name != "__main__"),

@@ -67,7 +67,7 @@ def test_each_mistake_has_its_line(paths, tmp_path):
         (csv, {"y": "knid"}, "Did you mean 'kind'"),
         (csv, {"y": "kind", "x": ["note"]}, "must be numeric columns .* got note"),
         (parquet, {"y": "kind", "x": ["heigth"]}, "Did you mean 'height'"),
-        (npz, {"y": "label"}, "must be a known name, got column='label'"),
+        (npz, {"y": "label"}, "must be a known name, got y='label'"),
     ]
     for path, arguments, message in cases:
         with pytest.raises(DataFileError, match=message):
@@ -160,7 +160,7 @@ def test_unusual_csv_files_are_read(content, labels, tmp_path):
     ("content", "message"),
     [
         (b"\xe9,y\n1,2\n", "some.csv` must be a csv file in UTF-8"),
-        (b"a,y,y\n1,2,3\n", "got column='y', which occurs 2 times"),
+        (b"a,y,y\n1,2,3\n", "got y='y', which occurs 2 times"),
         (b"a,b,y\n1,2,3\n1,2\n", "some.csv` must be a csv file: .*Expected 3 columns, got 2"),
         (b"", "some.csv` must hold a line of column names, got an empty file"),
         (b"a,y\n", r"some.csv` must hold one row at least, got \(0, 2\)"),

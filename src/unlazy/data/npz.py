@@ -43,8 +43,8 @@ def read_npz(
     try:
         with zipfile.ZipFile(path) as archive:
             known = [member.removesuffix(".npy") for member in archive.namelist()]
-            for name in (inputs_name, y):
-                check_column(name, known, path)
+            check_column(inputs_name, known, path, "x")
+            check_column(y, known, path, "y")
             name = inputs_name
             inputs = _read_member(archive, name, _NUMBERS, path)
             name = y
@@ -63,17 +63,17 @@ def read_npz(
     return np.asarray(inputs, np.float64).reshape(len(inputs), columns), labels
 
 
-def check_column(name: str, known: Sequence[str], path: Path) -> None:
-    """Raise unless a file has exactly one array or column of this name."""
+def check_column(name: str, known: Sequence[str], path: Path, argument: str) -> None:
+    """Raise unless a file has exactly one array or column of the name given as `argument`."""
     try:
-        check_name(name, known, "column")
+        check_name(name, known, argument)
     except ValueError as error:
         # Names may have line breaks, and be as long as the file.
         raise DataFileError(f"'{path}': {in_short(error, 800)}.") from None
     if (count := list(known).count(name)) > 1:
         raise DataFileError(
-            f"'{path}': `column` must be a name that occurs once, got column={name!r}, which "
-            f"occurs {count} times. Rename all but one."
+            f"'{path}': `{argument}` must be a name that occurs once, got {argument}={name!r}, "
+            f"which occurs {count} times. Rename all but one."
         )
 
 

@@ -73,8 +73,8 @@ def _read_columns(
 def _choose(schema: "pa.Schema", x: Sequence[str], y: str, path: Path) -> tuple[list[int], int]:
     """The positions of the columns of the inputs and of the labels."""
     names = schema.names
-    for name in (y, *x):
-        check_column(name, original_names(names), path)
+    for argument, name in (("y", y), *(("x", name) for name in x)):
+        check_column(name, original_names(names), path, argument)
     label = names.index(y)
     numeric = [is_numeric(kind) for kind in schema.types]
     if x:

@@ -20,11 +20,12 @@ def examine(out: Path) -> dict[str, Any]:
     whether the output folder, which need not exist, can be written. Missing data sets are no fault.
     """
     precision, problem = environment.precision(), _problem(out)
+    works = precision["float64_product_error"] < _FLOAT64_TOLERANCE
     return {
-        "ok": precision["float64_product_error"] < _FLOAT64_TOLERANCE and problem is None,
+        "ok": works and problem is None,
         "versions": environment.versions(),
         "devices": environment.devices(),
-        "precision": precision,
+        "precision": {"float64_works": works, **precision},
         "data": {name: _where(name) for name in DATA_SETS},
         "out": {"folder": str(out), "problem": problem},
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -54,15 +55,24 @@ def show_report(console: Console, report: RunReport) -> None:
     _lines(console, [f"{verdicts}; {cells}; {report.seconds:.1f} s"])
 
 
-def figures_table(experiments: Sequence[Experiment]) -> Table:
-    """A table of the figures and their presets."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("figure", "preset", "what is computed", "takes"):
-        table.add_column(heading)
+def show_figures(console: Console, experiments: Sequence[Experiment]) -> None:
+    """Print the figures, each with a row per preset: its name, what it computes, how long."""
     for experiment in experiments:
-        table.add_row(Text(experiment.name, style="bold"), "", Text(experiment.title), "")
-        for name, preset in experiment.presets.items():
-            table.add_row("", Text(name), Text(preset.about), Text(preset.takes))
+        console.print(Text(experiment.name, style="bold"))
+        console.print(Padding(Text(experiment.title), (0, 0, 0, 2)))
+        console.print(presets_table(experiment))
+        console.print()
+
+
+def presets_table(experiment: Experiment) -> Table:
+    """A table with one row per preset, of the same columns for every figure."""
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(width=2)
+    table.add_column(width=10, no_wrap=True)
+    table.add_column(ratio=3)
+    table.add_column(ratio=2)
+    for name, preset in experiment.presets.items():
+        table.add_row("", Text(name), Text(preset.about), Text(preset.takes))
     return table
 
 
@@ -83,7 +93,7 @@ def figure_dict(experiment: Experiment) -> dict[str, Any]:
 def show_findings(console: Console, findings: Mapping[str, Any]) -> None:
     """Print the findings of the doctor, one per line."""
     precision, out = findings["precision"], findings["out"]
-    rows = [("float64", "works" if findings["ok"] else "FAILS on the default device")]
+    rows = [("float64", "works" if precision["float64_works"] else "FAILS on the default device")]
     rows += [("device", device) for device in findings["devices"]]
     rows += [
         (

@@ -2,13 +2,16 @@
 """The figures of the papers, by name; a figure's module is imported when it is asked for.
 
 Each module defines `EXPERIMENT`. To add one, write the package `papers/<paper>/figures/<figure>`
-and name it here.
+and name it here, with the presets that it has beside the usual three.
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
 from unlazy.core.entries import entry
-from unlazy.experiments import Experiment
+
+if TYPE_CHECKING:
+    from unlazy.experiments import Experiment  # brings in NumPy, which names can do without
 
 _FIGURES = (
     "allenzhu_li2019/certificates",
@@ -31,6 +34,16 @@ _FIGURES = (
     "nichani2022/figure2",
     "nichani2022/theorem1",
 )
+_PRESETS = ("smoke", "quick", "paper")  # of every figure
+_MORE_PRESETS = {
+    "allenzhu_li2019/figure2": ("fan-in",),
+    "allenzhu_li2019/figure4": ("panel-b",),
+    "arora2019/figure1": ("lazy", "norm-one"),
+    "arora2019/figure2": ("converged",),
+    "nichani2022/appendix_g": ("authors",),
+    "nichani2022/figure1": ("authors",),
+    "nichani2022/figure2": ("authors",),
+}
 
 
 def names() -> tuple[str, ...]:
@@ -38,8 +51,13 @@ def names() -> tuple[str, ...]:
     return _FIGURES
 
 
+def preset_names(figure: str) -> tuple[str, ...]:
+    """The names of a figure's presets, for a shell that completes one: nothing is imported."""
+    return (*_PRESETS, *_MORE_PRESETS.get(figure, ()))
+
+
 @entry
-def get(name: str) -> Experiment:
+def get(name: str) -> "Experiment":
     """The experiment behind a figure.
 
     Raises:

@@ -20,15 +20,17 @@ def measure_file(path: Path, *, x: Sequence[str], y: str, **options: Any) -> Lab
         UnlazyError: the file cannot be read or measured; the message names it and says why.
     """
     check_ending(path)
+    if y in x:
+        raise UnlazyError(f"`x` must leave out {y!r}, which `y` names as the labels.")
     try:
         if path.suffix == ".npz":
             return measure(*read_table(path, x=x, y=y), **options)
         table = read_frame(path)
-        for name in (y, *x):
-            check_column(name, original_names(table.column_names), path)
+        known = original_names(table.column_names)
+        for argument, name in (("y", y), *(("x", name) for name in x)):
+            check_column(name, known, path, argument)
         return measure(table, y, columns=x, **options)
-    except DataFileError as error:
-        hint = " Name the column of the labels with --y." if f"column={y!r}" in str(error) else ""
-        raise DataFileError(f"{error}{hint}") from error
+    except DataFileError:
+        raise
     except ValueError as error:
         raise UnlazyError(f"'{path}': {error}") from error
