@@ -22,7 +22,8 @@ def real_options(command):
     with command.make_context("unlazy", [], resilient_parsing=True) as context:
         params = command.get_params(context)
     options = [param for param in params if param.param_type_name == "option"]
-    return {f"{option.opts[0]} {option.metavar}".strip() for option in options}
+    names = [max(option.opts, key=len) for option in options]  # --help, not -h
+    return {f"{name} {option.metavar}".strip() for name, option in zip(names, options, strict=True)}
 
 
 def shown_options(section):

@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
                 remark_sizes=(20,),
             ),
             about="d = 8, k = 3, three kernels, one seed",
-            takes="seconds",
+            takes="10 seconds on two cores",
         ),
         "quick": Preset(
             Config(

@@ -115,7 +115,9 @@ EXPERIMENT = Experiment(
     title="A three-layer ResNet against other networks and kernels on parities of parities",
     version=VERSION,
     presets={
-        "smoke": Preset(_smoke(), about="d = 12, m = 16, N = 60, one lane each", takes="seconds"),
+        "smoke": Preset(
+            _smoke(), about="d = 12, m = 16, N = 60, one lane each", takes="a minute on two cores"
+        ),
         "quick": Preset(
             _quick(),
             about="d = 16, m = 50 and 100, N = 400 and 800, 200 epochs, 12 to 25 lanes, 3 seeds",

@@ -54,7 +54,9 @@ EXPERIMENT = Experiment(
     title="The composite is learnt where the base signal is at least as large",
     version=VERSION,
     presets={
-        "smoke": Preset(_SMOKE, about="d = 12, m = 16, N = 60, one lane", takes="seconds"),
+        "smoke": Preset(
+            _SMOKE, about="d = 12, m = 16, N = 60, one lane", takes="15 seconds on two cores"
+        ),
         "quick": Preset(
             _quick(),
             about="d = 16, m = 50, N = 400, 8 values of beta, 200 epochs, 15 lanes, 3 seeds",

@@ -75,7 +75,7 @@ EXPERIMENT = Experiment(
     title="SGD on a parity: errors against the norm of the weights, and what is possible",
     version=VERSION,
     presets={
-        "smoke": Preset(_SMOKE, about="d = 16, m = 20, two runs", takes="seconds"),
+        "smoke": Preset(_SMOKE, about="d = 16, m = 20, two runs", takes="15 seconds on two cores"),
         "quick": Preset(
             _QUICK,
             about="d = 24, N = 1500, m = 100 and 400, 100 epochs, 42 runs",

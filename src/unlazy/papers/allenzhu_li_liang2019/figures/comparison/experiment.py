@@ -18,7 +18,9 @@ def experiment(
         title=f"Three layers against two and against kernels on a composed target, {label}",
         version=config.VERSION,
         presets={
-            "smoke": Preset(_smoke(target), "m = 32, N = 50, 100, two lanes each", "seconds"),
+            "smoke": Preset(
+                _smoke(target), "m = 32, N = 50, 100, two lanes each", "half a minute on two cores"
+            ),
             "quick": Preset(
                 _quick(target, refuted_quick),
                 about="m = 32 to 128 at N = 1000, N = 200 to 2000 at m = 64; 4000 steps, 12-point "

@@ -30,7 +30,7 @@ EXPERIMENT = Experiment(
         "smoke": Preset(
             Config((8, 16), (10, 40, 160), seeds=1, rounds=3),
             about="m = 8, 16, N = 10 to 160, 600 steps, 1 seed",
-            takes="seconds",
+            takes="half a minute on two cores",
         ),
         "quick": Preset(
             Config((16, 64), (10, 20, 40, 80, 160), seeds=3, rounds=10),

@@ -25,7 +25,7 @@ EXPERIMENT = Experiment(
         "smoke": Preset(
             Config(DataSets(("digits",)), 60, Network(4096, "antisymmetric", 1.0, None, 30)),
             about="digits, n = 60, m = 4096, 30 steps",
-            takes="seconds",
+            takes="15 seconds on two cores",
         ),
         "quick": Preset(
             Config(

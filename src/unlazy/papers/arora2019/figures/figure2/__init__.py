@@ -28,7 +28,7 @@ EXPERIMENT = Experiment(
         "smoke": Preset(
             Config(DataSets(("digits",)), 150, 60, Network(256, "gaussian", 0.01, None, 200)),
             about="digits, n = 150, m = 256, 200 steps",
-            takes="seconds",
+            takes="20 seconds on two cores",
         ),
         "quick": Preset(
             Config(

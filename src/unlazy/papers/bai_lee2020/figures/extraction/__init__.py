@@ -24,7 +24,7 @@ EXPERIMENT = Experiment(
         "smoke": Preset(
             Config(tuple(2**k for k in range(6, 13, 2)), 6, (2, 3), (), (3,)),
             about="m = 2^6 to 2^12, k = 2 and 3, 6 seeds",
-            takes="seconds",
+            takes="half a minute on two cores",
         ),
         "quick": Preset(
             Config(tuple(2**k for k in range(6, 17, 2)), 8),

@@ -30,7 +30,7 @@ EXPERIMENT = Experiment(
         "smoke": Preset(
             Config(tuple(Descents(m, kicked=2, random=3) for m in (4, 16)), 3),
             about="m = 4 and 16, 3 draws of data and network, 5 descents each",
-            takes="seconds",
+            takes="a minute on two cores",
         ),
         "quick": Preset(
             Config(tuple(Descents(m) for m in (4, 8, 16, 64, 256)), 3),

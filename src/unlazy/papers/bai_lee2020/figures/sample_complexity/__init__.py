@@ -51,7 +51,7 @@ EXPERIMENT = Experiment(
                 )
             ),
             about="2-XOR at d = 10, n = 60 and 90; x1 x2 at d = 20, n = 200 and 400; 3 seeds",
-            takes="seconds",
+            takes="a minute on two cores",
         ),
         "quick": Preset(
             Config(((_XOR, 10), (_PRODUCT_40, 5)), (8, 12, 16, 24, 32), 5),

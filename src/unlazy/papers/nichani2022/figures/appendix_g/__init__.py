@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
                 refuted=("counter-example-end",),
             ),
             about="d = 30, one trial; Taylor models of small networks, one seed",
-            takes="seconds",
+            takes="a minute on two cores",
         ),
         "quick": Preset(
             Config(

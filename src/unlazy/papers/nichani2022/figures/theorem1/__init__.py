@@ -29,7 +29,7 @@ EXPERIMENT = Experiment(
         "smoke": Preset(
             Config(Descents(_SMALL, trials=1, steps=400), refuted=("order", "gap")),
             about="d = 6, n = 30, m = 200, one trial, 400 steps",
-            takes="seconds",
+            takes="20 seconds on two cores",
         ),
         "quick": Preset(
             Config(Descents(_QUICK, trials=3), refuted=("order", "gap")),
