@@ -2,17 +2,16 @@
 """Certificates against kernels: risks of parity targets, and how many can be learnt."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float64, Int
 
 from unlazy.core.checks import check_count, check_finite, some_rows
+from unlazy.core.drawing import COLORS, Axes
 from unlazy.core.entries import entry
-
-if TYPE_CHECKING:
-    import matplotlib.axes
+from unlazy.core.panels import panel
 
 
 class ParityCertificate(eqx.Module):
@@ -92,26 +91,29 @@ class ParityCertificate(eqx.Module):
         return f"Rounding hides {self.dropped} directions of the span, which may learn any target"
 
     @entry
-    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
-        """The least risk of every target, sorted, with the threshold and the counting bound."""
-        if ax is None:
-            from matplotlib.figure import Figure
+    def plot(self, ax: Axes | None = None) -> Axes:
+        r"""Draw the least risk of every target, sorted, with the threshold and the counting bound.
 
-            ax = Figure(figsize=(4.5, 3.2), layout="constrained").subplots()
+        Risks are in units of $\alpha^2$. Whatever the functions, no more targets are learnt than
+        the vertical line says.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+        """
         ratios = np.sort(self.least) / self.alpha**2
         share = np.arange(1, len(ratios) + 1) / len(ratios)
-        ax.plot(share, ratios, drawstyle="steps-pre", color="C0", label="least risk of a target")
-        ax.axhline(self.threshold, color="C1", ls="--", label="learnt below this")
         allowed = min(1.0, self.counting_bound / self.all_targets)
-        ax.axvline(allowed, color="0.4", ls=":", label="counting: learnt, at most")
-        ax.set(xlabel="share of the targets", ylabel=r"risk / $\alpha^2$", xlim=(0, 1))
-        ax.set_ylim(bottom=0)
         undecided = int(np.sum(self.undecided))
-        ax.set_title(
-            f"{100 * self.fraction_bad:.3g}% of {len(self.sets)} targets are not learnt"
-            + (f", {undecided} undecided" if undecided else "")
-        )
-        ax.legend()
+        told = f"{100 * self.fraction_bad:.3g}% of {len(self.sets)} targets are not learnt"
+        with panel(ax) as ax:
+            ax.plot(share, ratios, drawstyle="steps-pre", color=COLORS[0], ls="-",
+                    label="least risk of a target")  # fmt: skip
+            ax.axhline(self.threshold, color=COLORS[1], ls="--", label="learnt below this")
+            ax.axvline(allowed, color="0.4", ls=":", label="counting: learnt, at most")
+            ax.set(xlabel="share of the targets", ylabel=r"risk / $\alpha^2$", xlim=(0, 1))
+            ax.set_ylim(bottom=0)
+            ax.set_title(f"{told}, {undecided} undecided" if undecided else told)
+            ax.legend()
         return ax
 
     def __repr__(self) -> str:

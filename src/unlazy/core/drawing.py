@@ -92,10 +92,10 @@ def style() -> Iterator[None]:
 
 
 def figure(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches."""
-    from matplotlib.figure import Figure
+    """An empty figure of this size in inches, which notebooks show."""
+    from unlazy.core.shown_figures import ShownFigure
 
-    return Figure(figsize=(width, height))
+    return ShownFigure(figsize=(width, height))
 
 
 def band(

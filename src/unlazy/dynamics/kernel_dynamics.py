@@ -2,6 +2,7 @@
 """What a kernel predicts for training on the squared loss, in closed form."""
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,8 +10,18 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import as_array, check_labels, short
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.core.panels import panel
+from unlazy.dynamics.curves import (
+    Losses,
+    draw_losses,
+    draw_spectrum,
+    drawn_steps,
+    horizon,
+    recorded,
+)
 from unlazy.dynamics.decays import Rule, Share, Steps, as_times, as_whole_steps
 from unlazy.dynamics.krylov_spaces import krylov_space
 from unlazy.dynamics.rules import as_start, check_falling, checked_rule, initial_error
@@ -322,6 +333,52 @@ class KernelDynamics(eqx.Module):
             middle = (low + high) // 2
             low, high = (low, middle) if float(self.loss(middle)) <= goal else (middle, high)
         return high
+
+    @entry
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        steps: Steps | None = None,
+        measured: Any = None,
+        relative: bool = False,
+        label: str | None = None,
+    ) -> Axes:
+        """Draw the predicted loss against the steps, on logarithmic axes.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            steps: at which to draw; None for 1 to the last measured one, or else to where all but
+                a thousandth of the fall of the loss is over.
+            measured: losses to lay over it, as points: what `train.fit` returns, or a pair of steps
+                and losses. They are drawn as they are: the prediction is half the sum of squares.
+            relative: divide each curve by its first loss, which makes sums and means comparable.
+            label: of the prediction in the legend.
+
+        Example:
+            >>> flow = KernelDynamics.from_gram(jnp.diag(jnp.array([2.0, 1.0])), jnp.ones(2))
+            >>> ax = flow.plot(measured=([0, 1, 2], [1.0, 0.13, 0.03]))
+            >>> print(ax.get_xlabel(), ax.get_yscale(), len(ax.get_lines()))
+            step log 2
+        """
+        found, is_stable = recorded(measured), self.learning_rate < self.max_learning_rate
+        at = drawn_steps(steps, found, lambda: horizon(self.loss, is_stable=is_stable))
+        predicted, start = Losses(at, self.loss(at)), float(self.loss(0))
+        return draw_losses(ax, predicted, start, found, relative=relative, label=label)
+
+    @entry
+    def plot_spectrum(self, ax: Axes | None = None) -> Axes:
+        """Draw the eigenvalues, and which share of the labels lies on each eigenvector.
+
+        Labels on eigenvectors far to the right are learnt late: the part beyond the k-th is what
+        is left of the squared error when the first k are learnt.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot_spectrum().figure`.
+        """
+        with panel(ax) as ax:
+            draw_spectrum(ax, self.eigenvalues, self.energies)
+        return ax
 
     @property
     def rule(self) -> Rule:

@@ -2,6 +2,7 @@
 """Training of a linearised network under a fixed kernel, for any loss."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,8 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Shaped
 
 from unlazy.core.checks import calling, check_finite
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.dynamics.curves import Losses, draw_losses, drawn_steps, recorded
 from unlazy.dynamics.decays import Rule, Steps, as_times, as_whole_steps
 from unlazy.dynamics.integration import descend, integrate
 from unlazy.dynamics.linear_models import LinearModel
@@ -20,6 +23,8 @@ from unlazy.dynamics.trajectories import Trajectory
 from unlazy.kernels.layouts import Gram, layout_of, total_ridge
 from unlazy.linalg.eigen import eigh
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
+
+_STEPS_DRAWN = 1000
 
 OutputLoss = Callable[[Array, Array], Array]
 """`loss(outputs, labels)`: a number, or an array of which the sum is the loss."""
@@ -130,6 +135,32 @@ class LossDynamics(eqx.Module):
         with float64():
             w = integrate(self.model, self._total, self._rule, at, tolerance=tolerance)
             return self._trajectory(w, np.shape(times))
+
+    @entry
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        steps: Steps | None = None,
+        measured: Any = None,
+        relative: bool = False,
+        label: str | None = None,
+    ) -> Axes:
+        """Draw the predicted loss against the steps, on logarithmic axes.
+
+        As `KernelDynamics.plot`; but without `steps` and `measured` the curve ends at step 1000,
+        since every step is taken.
+
+        Example:
+            >>> flow = LossDynamics.from_gram(np.eye(2), np.ones(2), "logistic")
+            >>> print(flow.plot(steps=[1, 10, 100]).get_lines()[0].get_ydata().round(3))
+            [0.948 0.198 0.02 ]
+        """
+        found = recorded(measured)
+        at = drawn_steps(steps, found, lambda: _STEPS_DRAWN)
+        losses = self.at_step(np.append(at, 0)).loss
+        predicted, start = Losses(at, losses[:-1]), float(losses[-1])
+        return draw_losses(ax, predicted, start, found, relative=relative, label=label)
 
     @property
     def _rule(self) -> Rule:

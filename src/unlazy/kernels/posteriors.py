@@ -6,8 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from unlazy.core.checks import check_finite
+from unlazy.core.drawing import LINES, Axes, hues
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.core.panels import panel
 from unlazy.kernels.layouts import CrossGram, Gram, layout_of, total_ridge, unflat
 from unlazy.linalg.eigen import eigh, gram_eigenvalues
 
@@ -30,6 +33,52 @@ class Gaussian(eqx.Module):
         else:
             found = np.einsum("...iiaa->...ia", self.covariance)
         return np.maximum(found, 0.0)
+
+    @entry
+    def plot(
+        self, ax: Axes | None = None, *, x: Float[Array | np.ndarray, " t"] | None = None
+    ) -> Axes:
+        """Draw the mean at every point, in a band of two standard deviations to either side.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            x: where each point lies on the horizontal axis; None for the numbers of the points.
+
+        Raises:
+            ValueError: there are several times; draw each by itself, on the same `ax`.
+
+        Example:
+            >>> near = np.array([[0.5, 0.0], [0.0, 0.5]])
+            >>> ax = posterior(np.eye(2), np.ones(2), near, np.eye(2)).plot(x=np.array([0.0, 1.0]))
+            >>> print(ax.get_lines()[0].get_ydata())
+            [0.5 0.5]
+        """
+        means = self._columns()
+        places = np.arange(len(means), dtype=float) if x is None else _places(x, len(means))
+        order = np.argsort(places, kind="stable")
+        spread = 2 * np.sqrt(self.variance.reshape(len(means), -1))
+        spread = np.broadcast_to(spread, means.shape)
+        with panel(ax) as ax:
+            for k, color in enumerate(hues(means.shape[1])):
+                mean, width = means[order, k], spread[order, k]
+                name = "mean" if means.shape[1] == 1 else f"mean of output {k}"
+                ax.plot(places[order], mean, color=color, ls=LINES[k % len(LINES)], label=name)
+                look = {"color": color, "alpha": 0.15, "lw": 0}
+                band = "2 standard deviations" if k == 0 else None
+                ax.fill_between(places[order], mean - width, mean + width, label=band, **look)
+            ax.set(xlabel="number of the point" if x is None else "x", ylabel="output")
+            ax.legend()
+        return ax
+
+    def _columns(self) -> Float64[np.ndarray, "t c"]:
+        """The means, a column per output."""
+        times = self.covariance.shape[: -2 if self.outputs is None else -4]
+        if times:
+            raise ValueError(
+                f"`mean` must be that of one time to be drawn, got times of shape {times}. "
+                "Take at_step or at_time of one number, and draw each on the same `ax`."
+            )
+        return self.mean.reshape(len(self.mean), -1)
 
 
 @entry
@@ -88,6 +137,15 @@ def posterior(
         mean = np.asarray(features @ scaled).reshape(points, *np.shape(y)[1:])
         covariance = np.asarray(K_tt - features @ features.T)
     return Gaussian(mean, unflat(covariance, layout), layout.outputs)
+
+
+def _places(x: Float[Array | np.ndarray, " t"], count: int) -> Float64[np.ndarray, " t"]:
+    check_finite(x, "x")
+    if np.shape(x) != (count,):
+        raise ValueError(
+            f"`x` must have one number for each of {count} points, got x.shape={np.shape(x)}."
+        )
+    return np.asarray(x, np.float64)
 
 
 def _inverse_roots(values: Float64[np.ndarray, " m"], noise: float) -> Float64[Array, " m"]:

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a `plot` method draws: on the caller's axes, or on a new figure; in our style either way.
+
+The frame of given axes (its ticks, grid and fonts) is the caller's and stays as it is; curves,
+colours, labels and legend are ours. A new figure is not in pyplot's list of open figures, hence
+need not be closed. It is `ax.figure`, which `savefig` writes and a notebook shows.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.core.checks import short
+from unlazy.core.drawing import COLORS, LINES, Axes, figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+else:  # matplotlib is imported only where something is drawn
+    Figure = SubFigure = Any
+
+
+@contextmanager
+def panel(ax: Axes | None, width: float = 4.8, height: float = 3.3) -> Iterator[Axes]:
+    """The axes to draw on, within our style: those given, or the only ones of a new figure.
+
+    Args:
+        ax: the caller's; None for a new figure.
+        width: of a new figure, in inches.
+        height: likewise.
+
+    Raises:
+        TypeError: `ax` is no Axes, or has another projection than two straight axes.
+
+    Example:
+        >>> with panel(None) as ax:
+        ...     ax.figure.get_size_inches().tolist()
+        [4.8, 3.3]
+    """
+    if ax is not None:
+        _check_axes(ax)
+    with style():
+        yield figure(width, height).subplots() if ax is None else ax
+
+
+@contextmanager
+def canvas(
+    fig: Figure | SubFigure | None, width: float, height: float
+) -> Iterator[Figure | SubFigure]:
+    """The figure to draw several panels on, within our style: the one given, or a new one.
+
+    Raises:
+        TypeError: this is no Figure or SubFigure.
+        ValueError: it has axes already, over which ours would lie.
+    """
+    if fig is not None:
+        _check_figure(fig)
+    with style():
+        yield figure(width, height) if fig is None else fig
+
+
+def next_look(ax: Axes) -> dict[str, Any]:
+    """Colour and dashes of the next curve, after those that the axes have names for.
+
+    Two results that are drawn on the same axes can so be told apart.
+    """
+    place = len(ax.get_legend_handles_labels()[1])
+    return {"color": COLORS[place % len(COLORS)], "ls": LINES[place % len(LINES)]}
+
+
+def name_curves(ax: Axes, **options: Any) -> None:
+    """A legend, where there are names to show."""
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(**options)
+
+
+def log_if_positive(ax: Axes, *axes: str) -> None:
+    """Make these axes, "x" and "y", logarithmic if anything drawn as a curve is above zero there.
+
+    Example:
+        >>> with panel(None) as ax:
+        ...     _ = ax.plot([0, 1], [0, 0])
+        ...     log_if_positive(ax, "x", "y")
+        >>> ax.get_xscale(), ax.get_yscale()
+        ('log', 'linear')
+    """
+    for name in axes:
+        drawn = [np.ravel(getattr(line, f"get_{name}data")()) for line in ax.get_lines()]
+        values = np.concatenate([np.zeros(0), *(np.asarray(part, float) for part in drawn)])
+        if np.any(np.isfinite(values) & (values > 0)):
+            getattr(ax, f"set_{name}scale")("log")
+
+
+def _check_axes(ax: Any) -> None:
+    from matplotlib.axes import Axes as Kind
+
+    if not isinstance(ax, Kind):
+        hint = "Pass one entry of that array." if isinstance(ax, np.ndarray) else "Pass one of "
+        hint += "" if isinstance(ax, np.ndarray) else "`plt.subplots()`, or None for a new figure."
+        raise TypeError(f"`ax` must be a matplotlib Axes or None, got ax={short(ax)}. {hint}")
+    if ax.name != "rectilinear":
+        raise TypeError(
+            f"`ax` must have two straight axes, got ax with the projection {ax.name!r}."
+        )
+
+
+def _check_figure(fig: Any) -> None:
+    from matplotlib.figure import FigureBase
+
+    if not isinstance(fig, FigureBase):
+        raise TypeError(
+            f"`figure` must be a matplotlib Figure or SubFigure or None, got figure={short(fig)}. "
+            "Single panels, which take an `ax`, have methods of their own."
+        )
+    if fig.axes:
+        raise ValueError(
+            f"`figure` must be empty, got one with {len(fig.axes)} axes. Make room beside them by "
+            "`fig.subfigures()`."
+        )
