@@ -8,7 +8,7 @@ need not be closed. It is `ax.figure`, which `savefig` writes and a notebook sho
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -45,10 +45,10 @@ def panel(ax: Axes | None, width: float = 4.8, height: float = 3.3) -> Iterator[
 
 
 @contextmanager
-def canvas(
-    fig: Figure | SubFigure | None, width: float, height: float
-) -> Iterator[Figure | SubFigure]:
+def canvas(fig: Figure | SubFigure | None, width: float, height: float) -> Iterator[Figure]:
     """The figure to draw several panels on, within our style: the one given, or a new one.
+
+    A SubFigure counts as a Figure for type checkers: `savefig` is all that it lacks.
 
     Raises:
         TypeError: this is no Figure or SubFigure.
@@ -57,7 +57,7 @@ def canvas(
     if fig is not None:
         _check_figure(fig)
     with style():
-        yield figure(width, height) if fig is None else fig
+        yield figure(width, height) if fig is None else cast(Figure, fig)
 
 
 def next_look(ax: Axes) -> dict[str, Any]:
@@ -90,6 +90,35 @@ def log_if_positive(ax: Axes, *axes: str) -> None:
         values = np.concatenate([np.zeros(0), *(np.asarray(part, float) for part in drawn)])
         if np.any(np.isfinite(values) & (values > 0)):
             getattr(ax, f"set_{name}scale")("log")
+
+
+def draw_range(
+    ax: Axes, ends: tuple[float, float], name: str, *, errors: tuple[float, float] = (0.0, 0.0)
+) -> None:
+    """A bar from one number to the other in a row of its own, named beside it, above earlier ones.
+
+    An end that is infinite is not drawn.
+    """
+    known = [(text.get_text(), y) for text, y in zip(ax.get_yticklabels(), ax.get_yticks())]  # noqa: B905
+    rows = [name for name, _ in known] if ax.containers else []
+    row, color = len(rows), COLORS[len(rows) % len(COLORS)]
+    ax.plot(ends, (row, row), color=color, ls="-", lw=4, alpha=0.35, solid_capstyle="butt")
+    ax.errorbar(ends, (row, row), xerr=errors, color=color, marker="|", ms=14, ls="none", capsize=4)
+    ax.set_yticks(range(row + 1), [*rows, name])
+    ax.set_ylim(-0.7, row + 0.7)
+    ax.grid(visible=False, axis="y")
+
+
+def is_wide(values: Any) -> bool:
+    """Whether a logarithmic axis suits: all finite values positive, a factor of 10 apart or more.
+
+    Example:
+        >>> is_wide([1.0, 100.0, float("inf")]), is_wide([0.0, 100.0])
+        (True, False)
+    """
+    array = np.asarray(values, float)
+    finite = array[np.isfinite(array)]
+    return bool(finite.size and finite.min() > 0 and finite.max() >= 10 * finite.min())
 
 
 def _check_axes(ax: Any) -> None:

@@ -12,9 +12,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key, check_positive
+from unlazy.core.drawing import COLORS, Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import Loss
+from unlazy.core.panels import panel
 from unlazy.core.trained import LayeredParams, Trained
 from unlazy.curvature.hessian import ExtremeEigenvalues, smoothed_ends, spectrum_ends
 from unlazy.curvature.kinks import Kink, kink_here, kink_near, may_kink
@@ -49,6 +51,37 @@ class Certificate(eqx.Module):
     def scaled_curvature(self) -> float:
         r"""$\lambda_{\min} \sqrt m$, comparable over widths."""
         return self.curvature.smallest * (self.width or 1) ** 0.5
+
+    @entry
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw gradient and negative curvature in units of their tolerances, with the verdict.
+
+        A bar that ends beyond 1 is out of tolerance: a gradient that is not zero, or a direction
+        in which the loss curves down. The scale is linear up to 1 and logarithmic from there.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+
+        Example:
+            >>> loss = lambda w: w[0] ** 2 - w[1] ** 2
+            >>> saddle = certify(loss, jnp.zeros(2), curvature_tolerance=0.5, key=jax.random.key(0))
+            >>> print([float(bar.get_width()) for bar in saddle.plot().patches])
+            [0.0, 4.0]
+        """
+        gradient = self.scaled_gradient / self.gradient_tolerance
+        curvature = -self.scaled_curvature / self.curvature_tolerance
+        values = [gradient, curvature]
+        with panel(ax, 4.8, 2.2) as ax:
+            colors = [COLORS[1] if value > 1 else COLORS[0] for value in values]
+            bars = ax.barh(["gradient", "negative\ncurvature"], values, color=colors)
+            ax.bar_label(bars, [f" {value:.3g} " for value in values], fontsize=8)
+            ax.axvline(1, color="#444444", ls="--", lw=1)
+            ax.set_xscale("symlog", linthresh=1)
+            ax.margins(x=0.25)
+            ax.grid(visible=False, axis="y")
+            ax.invert_yaxis()
+            ax.set(xlabel="in units of the tolerance", title=self.verdict)
+        return ax
 
     def __str__(self) -> str:
         ends = self.curvature

@@ -13,9 +13,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.core.loss_calls import Loss, as_pytree, check_loss_call, current_loss
+from unlazy.core.panels import draw_range, panel
 from unlazy.core.summaries import counted
 from unlazy.core.trained import Trained, partition
 from unlazy.curvature.objective import Objective, check_alike, check_scalar, float64_objective
@@ -116,6 +118,28 @@ class ExtremeEigenvalues(eqx.Module):
             f"largest {self.largest:.4g} +- {self.largest_error:.1g}; "
             f"{counted(self.parameters, 'parameter')}, {method})"
         )
+
+    @entry
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        """Draw the two ends of the spectrum as a bar from one to the other, with their errors.
+
+        Several points of a training may be drawn on the same `ax`, a bar each.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            label: what to write beside the bar.
+
+        Example:
+            >>> ends = extreme_eigenvalues(lambda w: w[0] ** 2, jnp.zeros(2), key=jr.key(0))
+            >>> print(ends.plot(label="the end").get_yticklabels()[0].get_text())
+            the end
+        """
+        with panel(ax, 4.8, 2.0) as ax:
+            draw_range(ax, (self.smallest, self.largest), label or "spectrum",
+                       errors=(self.smallest_error, self.largest_error))  # fmt: skip
+            ax.axvline(0, color="#888888", ls=":", lw=1)
+            ax.set_xlabel("eigenvalues of the Hessian")
+        return ax
 
     @entry
     def failure_probability(self, relative_error: float) -> float:

@@ -83,9 +83,11 @@ def draw_losses(
         ax.plot(predicted.steps, predicted.values / scale, label=name, **next_look(ax))
         if measured is not None:
             first = float(measured.values[0])
-            look = next_look(ax) | {"ls": "none"}
+            color = next_look(ax)["color"]
             shown = measured.values / (first if relative and first > 0 else 1.0)
-            ax.plot(*(measured.steps, shown), marker="o", ms=3, label="measured", **look)
+            ax.plot(
+                measured.steps, shown, color=color, ls="none", marker="o", ms=3, label="measured"
+            )
         log_if_positive(ax, "x", "y")
         if ax.get_yscale() == "log":
             ax.set_ylim(bottom=max(ax.get_ylim()[0], _DEEPEST * start / scale))

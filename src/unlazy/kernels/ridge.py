@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_finite, check_gram, check_labels
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
+from unlazy.core.panels import log_if_positive, name_curves, next_look, panel
 from unlazy.linalg import eigh, gram_eigenvalues
 
 # In units of the kernel's mean eigenvalue; by steps of 10^(1/4), and wide enough for both ends.
@@ -87,6 +89,21 @@ class RidgePath(eqx.Module):
         factor = np.where(used, 1 / np.where(used, scale, 1.0), 0.0).T
         return self.coefficients * factor.reshape(*factor.shape, *[1] * (self.intercepts.ndim - 1))
 
+    @entry
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        """Draw the leave-one-out error against the ridge, with a mark at the least.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            label: in the legend.
+
+        Example:
+            >>> path = ridge_path(np.eye(2) + 1, np.ones(2), ridges=[0.5, 100.0])
+            >>> print(path.plot().get_lines()[0].get_ydata().round(2))
+            [0.36 0.98]
+        """
+        return draw_errors(ax, self.ridges, self.leave_one_out(), label)
+
     def degrees_of_freedom(self) -> Float64[np.ndarray, " r"]:
         r"""$\operatorname{tr} H (H + \lambda I)^{-1}$ for every ridge, without an intercept."""
         return self.eigenvalues @ _inverse(self.eigenvalues, self.ridges)
@@ -147,6 +164,27 @@ def ridge_path(
     return RidgePath(
         chosen, coefficients, b.reshape(-1, *outputs), values, vectors, roots, intercept
     )
+
+
+def draw_errors(
+    ax: Axes | None,
+    ridges: Float64[np.ndarray, " r"],
+    errors: Float64[np.ndarray, " r"],
+    label: str | None,
+) -> Axes:
+    """Errors of rows left out against the ridge, on logarithmic axes, with the least marked."""
+    order, best = np.argsort(ridges), int(np.argmin(errors))
+    with panel(ax) as ax:
+        look = next_look(ax)
+        name = "rows left out" if label is None else label
+        ax.plot(ridges[order], errors[order], marker="o", ms=3, label=name, **look)
+        told = f"best: ridge {ridges[best]:.3g}, error {errors[best]:.3g}"
+        mark = look | {"ls": "none", "marker": "*", "ms": 11}
+        ax.plot(ridges[best], errors[best], label=told, **mark)
+        log_if_positive(ax, "x", "y")
+        ax.set(xlabel="ridge", ylabel="leave-one-out error (mean square)")
+        name_curves(ax)
+    return ax
 
 
 def _roots(weights: Float[np.ndarray, " n"] | None, n: int) -> Float64[np.ndarray, " n"]:

@@ -8,8 +8,10 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.core.checks import check_count, check_inputs, check_labels, check_unit_rows
+from unlazy.core.drawing import COLORS, Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.core.panels import panel
 from unlazy.kernels import relu_gram
 from unlazy.labels.energies import energy as label_energy
 from unlazy.linalg import eigh
@@ -30,6 +32,35 @@ class DegreeSpectrum(eqx.Module):
     def hidden_share(self) -> float:
         """Share of the odd degrees from 3 on, to which the kernel is blind."""
         return float(self.shares[3:-1:2].sum())
+
+    @entry
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the share of each degree, beside what random labels have there.
+
+        Hatched bars are the odd degrees from 3 on, which the kernel does not see.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+
+        Example:
+            >>> t = np.linspace(0, 6, 50)
+            >>> circle = np.stack([np.cos(t), np.sin(t)], axis=1)
+            >>> ax = degree_spectrum(circle, circle[:, 0] ** 3, degree=3).plot()
+            >>> print(ax.get_title())
+            10.3% of the labels hidden from the kernel
+        """
+        degrees = np.arange(len(self.shares))
+        with panel(ax) as ax:
+            bars = ax.bar(degrees - 0.2, self.shares, 0.4, color=COLORS[0], label="these labels")
+            ax.bar(degrees + 0.2, self.random_shares, 0.4, color="#bbbbbb", label="random labels")
+            for bar in bars[3:-1:2]:
+                bar.set(hatch="////", edgecolor="white")
+            ax.set_xticks(degrees, [*map(str, degrees[:-1]), "rest"])
+            ax.set(xlabel="polynomial degree", ylabel="share of the squared labels")
+            ax.set_title(f"{100 * self.hidden_share:.3g}% of the labels hidden from the kernel")
+            ax.grid(visible=False, axis="x")
+            ax.legend()
+        return ax
 
 
 @entry

@@ -12,9 +12,11 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import check_count, check_positive
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
+from unlazy.core.panels import draw_range, panel
 from unlazy.kernels.large import Expected, LargeKernelRegression, LargeSolver, checked_columns
 from unlazy.kernels.least_eigenvalues import least_eigenvalue
 from unlazy.kernels.tiles import Kernel
@@ -39,6 +41,27 @@ class EnergyBounds(eqx.Module):
         r"""Bounds of $\sqrt{2\, y^\top H^{-1} y / n}$."""
         low, high = (math.sqrt(2 * value / self.samples) for value in (self.lower, self.upper))
         return low, high
+
+    @entry
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        r"""Draw between what the complexity $\sqrt{2\, y^\top H^{-1} y / n}$ lies.
+
+        Several label sets may be drawn on the same `ax`, a bar each. Above 1, the dotted line, the
+        complexity says nothing as a bound of the loss.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            label: what to write beside the bar.
+
+        Example:
+            >>> print(EnergyBounds(2.0, 8.0, 4, 0.1, 3).plot().get_lines()[0].get_xdata())
+            [1. 2.]
+        """
+        with panel(ax, 4.8, 2.0) as ax:
+            draw_range(ax, self.complexity, label or "these labels")
+            ax.axvline(1, color="#888888", ls=":", lw=1)
+            ax.set_xlabel("complexity, between its bounds")
+        return ax
 
 
 @entry

@@ -11,9 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.core.checks import as_array, check_count, check_gram, check_labels
+from unlazy.core.drawing import COLORS, Axes
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning
 from unlazy.core.float64 import float64
+from unlazy.core.panels import log_if_positive, next_look, panel
 from unlazy.labels.energies import energy as label_energy
 from unlazy.labels.energies import null_tolerance
 from unlazy.linalg import cholesky, eigh
@@ -31,6 +33,43 @@ class LeaveOneOut(eqx.Module):
         """The `count` rows that cost most, the most expensive first; ties by row number."""
         check_count(count, "count")
         return np.argsort(-self.costs, kind="stable")[:count]
+
+    @entry
+    def plot(self, ax: Axes | None = None, *, names: int = 5) -> Axes:
+        """Draw what each row costs, the most expensive first, with the numbers of the first few.
+
+        Rows whose labels conflict cost infinitely much; crosses on top stand for them.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            names: how many rows have their numbers beside them.
+
+        Example:
+            >>> found = leave_one_out(jnp.diag(jnp.array([4.0, 0.25])), jnp.array([1.0, -1.0]))
+            >>> ax = found.plot(names=1)
+            >>> print(ax.get_lines()[0].get_ydata(), ax.texts[0].get_text())
+            [4.   0.25] row 1
+        """
+        check_count(names, "names", least=0)
+        order = self.most_expensive(len(self.costs))
+        costs, rank = self.costs[order], np.arange(1, len(order) + 1)
+        is_finite = np.isfinite(costs)
+        with panel(ax) as ax:
+            ax.plot(rank[is_finite], costs[is_finite], marker="o", ms=3, label="cost of a row",
+                    **next_look(ax))  # fmt: skip
+            log_if_positive(ax, "x", "y")
+            if not is_finite.all():
+                ax.plot(rank[~is_finite], np.full(int(np.sum(~is_finite)), 0.97), marker="x",
+                        ls="none", color=COLORS[1], transform=ax.get_xaxis_transform(),
+                        label="infinite: labels in conflict")  # fmt: skip
+                ax.legend(loc="lower left")
+            for place in np.flatnonzero(is_finite)[:names]:
+                ax.annotate(f"row {order[place]}", (rank[place], costs[place]), fontsize=7.5,
+                            xytext=(2, 4), textcoords="offset points", rotation=30)  # fmt: skip
+            ax.margins(y=0.15)
+            ax.set(xlabel="row, the most expensive first", ylabel="label energy that it adds")
+            ax.set_title(f"label energy {self.energy:.4g}")
+        return ax
 
 
 @entry

@@ -6,8 +6,10 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import as_array, check_gram, check_labels
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.kernels import ridge_path
+from unlazy.kernels.ridge import draw_errors
 
 
 class LeftOutPath(eqx.Module):
@@ -27,6 +29,16 @@ class LeftOutPath(eqx.Module):
     def error(self) -> float:
         """The least error."""
         return float(self.errors[self.best])
+
+    @entry
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        """Draw the leave-one-out error against the ridge, with a mark at the least.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            label: in the legend.
+        """
+        return draw_errors(ax, self.ridges, self.errors, label)
 
 
 @entry

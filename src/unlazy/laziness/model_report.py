@@ -2,13 +2,14 @@
 """The report on a model: what was measured, in words, as a figure and as a page."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float64, Int
 
 from unlazy.core.entries import entry
+from unlazy.core.panels import Figure, SubFigure
 from unlazy.core.summaries import counted
 from unlazy.laziness.measurements.feature_quality import FeatureQuality
 from unlazy.laziness.measurements.flips import Flips
@@ -19,9 +20,6 @@ from unlazy.laziness.measurements.sections import Section, common_prefix
 from unlazy.laziness.measurements.taylor_shares import TaylorShares
 from unlazy.laziness.measurements.twins import Twins
 from unlazy.laziness.verdicts import Verdict
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 
 class Cost(eqx.Module):
@@ -107,11 +105,19 @@ class Report(eqx.Module):
         }
 
     @entry
-    def plot(self) -> "matplotlib.figure.Figure":
-        """Draw the measurements side by side."""
+    def plot(self, figure: Figure | SubFigure | None = None) -> Figure:
+        """Draw the measurements side by side.
+
+        Args:
+            figure: an empty Figure or SubFigure to draw on; None for a new one.
+
+        Returns:
+            That figure. A report is no single panel: each measurement draws its own on an `ax`, as
+            `report.taylor.plot(ax)`, `report.drift.plot(ax)` and so on.
+        """
         from unlazy.laziness.report_figure import report_figure
 
-        return report_figure(self)
+        return report_figure(self, figure)
 
     @entry
     def to_html(self, path: str | os.PathLike[str]) -> None:

@@ -5,13 +5,14 @@ import dataclasses
 import os
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.core.checks import as_number, check_count, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
+from unlazy.core.panels import Figure, SubFigure
 from unlazy.laziness.diagnosis import diagnose
 from unlazy.laziness.measurements.kernel_drift import total
 from unlazy.laziness.measurements.targets import LossName
@@ -21,9 +22,6 @@ from unlazy.laziness.probing.history import ProbeHistory
 from unlazy.laziness.probing.notebook import Notebook
 from unlazy.laziness.probing.records import ProbeRecord, broken_record, record_of
 from unlazy.laziness.probing.setting import Look, Watched
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 
 class Probe:
@@ -206,11 +204,18 @@ class Probe:
         return f"Probe({len(steps)} records, steps {steps[0]:g} to {steps[-1]:g})"
 
     @entry
-    def plot(self) -> "matplotlib.figure.Figure":
-        """Draw the records over the steps."""
+    def plot(self, figure: Figure | SubFigure | None = None) -> Figure:
+        """Draw the records over the steps.
+
+        Args:
+            figure: an empty Figure or SubFigure to draw on; None for a new one.
+
+        Returns:
+            That figure. A report is no single panel: `probe.history.plot(ax)` draws columns on one.
+        """
         from unlazy.laziness.probing.figure import history_figure
 
-        return history_figure(self.history)
+        return history_figure(self.history, figure)
 
     @entry
     def report(self, **options: Any) -> Report:

@@ -27,11 +27,10 @@ import numpy as np
 from unlazy.laziness.measurements.flips import Flips
 from unlazy.laziness.measurements.kernel_drift import KernelDrift
 from unlazy.laziness.measurements.movement import Movement
-from unlazy.laziness.measurements.taylor_shares import TaylorShares
+from unlazy.laziness.measurements.taylor_shares import CLOSE, TaylorShares
 from unlazy.laziness.measurements.twins import KERNEL_START, LINEAR, NETWORK, TEST, Twins
 
 EXACT = 1e-4  # what float32 leaves of an error of order 1 that is zero
-CLOSE = 0.1
 MOSTLY = 1 / 3
 AS_GOOD = 0.01  # of accuracy, or two standard errors of the kernel's where that is more
 

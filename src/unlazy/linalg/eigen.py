@@ -11,8 +11,10 @@ import scipy.linalg
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.checks import is_known
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.linalg.spectra import draw_eigenvalues
 
 
 class Eigen(eqx.Module):
@@ -20,6 +22,20 @@ class Eigen(eqx.Module):
 
     values: Float64[np.ndarray, " n"]
     vectors: Float64[Array, "n n"]
+
+    @entry
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        """Draw the eigenvalues, largest first, on logarithmic axes; negative ones by their size.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            label: in the legend.
+
+        Example:
+            >>> print(eigh(np.diag([3.0, 2.0])).plot().get_lines()[0].get_ydata())
+            [3. 2.]
+        """
+        return draw_eigenvalues(ax, self.values, None, label)
 
 
 @entry

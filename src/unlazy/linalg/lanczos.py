@@ -9,8 +9,10 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float64
 
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.linalg.iterative import Matmat, Progress
+from unlazy.linalg.spectra import draw_eigenvalues
 
 _DEPENDENT = 1e-13  # a remainder of a direction this small, relative to the block, counts as zero
 
@@ -27,6 +29,16 @@ class PartialEigen(eqx.Module):
     errors: Float64[np.ndarray, " k"]
     iterations: int
     converged: bool
+
+    @entry
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        """Draw the eigenvalues, largest first, on logarithmic axes, in the band of their errors.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            label: in the legend.
+        """
+        return draw_eigenvalues(ax, self.values, self.errors, label)
 
 
 class Quadrature(eqx.Module):

@@ -2,7 +2,7 @@
 """Gradient descent that leaves saddle points by small random kicks."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,13 +14,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_finite, check_key, check_positive
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.frozen import Frozen
 from unlazy.core.loss_calls import LossProgram, call_loss, check_loss_call, loss_program
+from unlazy.core.panels import panel
 from unlazy.core.summaries import counted
 from unlazy.core.trained import Trained, partition
 from unlazy.core.trees import global_norm, sphere_like
 from unlazy.curvature import extreme_eigenvalues
+from unlazy.train.curves import mark_kicks
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
 from unlazy.train.noisy import StochasticLoss, check_momentum, heavy_ball
@@ -63,6 +66,26 @@ class PerturbedHistory(History):
     """A history, with the steps at which a kick took the place of a descent step."""
 
     perturbed_at: Int[np.ndarray, " k"]
+
+    @entry
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        label: str | None = None,
+    ) -> Axes:
+        """Draw the loss and what was recorded, with a mark at the steps of kicks.
+
+        Args:
+            ax: as for `History.plot`.
+            names: as for `History.plot`.
+            label: as for `History.plot`.
+        """
+        ax = super().plot(ax, names=names, label=label)
+        with panel(ax) as ax:
+            mark_kicks(ax, self.perturbed_at)
+        return ax
 
     def _more(self) -> list[str]:
         return [counted(len(self.perturbed_at), "kick")]

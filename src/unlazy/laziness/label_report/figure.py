@@ -1,37 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report on a data set as a figure."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from unlazy.core.drawing import COLORS, figure, style
+from unlazy.core.drawing import COLORS, Axes
 from unlazy.core.entries import entry
+from unlazy.core.panels import Figure, SubFigure, canvas
+from unlazy.dynamics.curves import draw_spectrum as draw_pairs
 from unlazy.laziness.label_report.report import LabelReport
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-    from matplotlib.axes import Axes
 
 
 @entry
-def plot_report(report: LabelReport) -> "matplotlib.figure.Figure":
+def plot_report(report: LabelReport, figure: Figure | SubFigure | None = None) -> Figure:
     """Draw the complexity, the spectrum with the labels on it, and the score of each row."""
-    return draw(report)
+    return draw(report, figure)
 
 
-def draw(report: LabelReport) -> "matplotlib.figure.Figure":
+def draw(report: LabelReport, given: Figure | SubFigure | None = None) -> Figure:
     """The three panels."""
-    with style():
-        fig = figure(9.6, 3.1)
+    with canvas(given, 9.6, 3.1) as fig:
         left, middle, right = fig.subplots(1, 3, width_ratios=[0.7, 1, 1])
-        _draw_ratio(left, report)
-        _draw_spectrum(middle, report)
-        _draw_scores(right, report)
+        draw_complexity(left, report)
+        draw_spectrum(middle, report)
+        draw_scores(right, report)
     return fig
 
 
-def _draw_ratio(ax: "Axes", report: LabelReport) -> None:
+def draw_complexity(ax: Axes, report: LabelReport) -> None:
+    """Two bars."""
     values = [report.label_complexity, report.random_level]
     bars = ax.bar(["these labels", "in random\norder"], values, color=[COLORS[0], "#bbbbbb"])
     ax.bar_label(bars, [f"{value:.3g}" for value in values], padding=2, fontsize=8.5)
@@ -40,23 +36,13 @@ def _draw_ratio(ax: "Axes", report: LabelReport) -> None:
     ax.set(title=f"complexity, ratio {report.ratio:.2f}", ylabel="sqrt(2 y' H^-1 y / n)")
 
 
-def _draw_spectrum(ax: "Axes", report: LabelReport) -> None:
-    index = np.arange(1, len(report.eigenvalues) + 1)
-    share = report.eigenvalues / report.eigenvalues[0]
-    ax.plot(index, np.maximum(share, 1e-12), color="black", ls="-", label="eigenvalue / largest")
-    still = 1 - np.cumsum(report.energies)
-    ax.plot(
-        index,
-        np.clip(still, 1e-4, 1),
-        color=COLORS[1],
-        ls="--",
-        label="share of the labels beyond",
-    )
-    ax.set(xscale="log", yscale="log", xlabel="eigenvector", title="spectrum and labels")
-    ax.legend(loc="lower left")
+def draw_spectrum(ax: Axes, report: LabelReport) -> None:
+    """Eigenvalues and labels over the eigenvectors."""
+    draw_pairs(ax, report.eigenvalues, report.energies)
 
 
-def _draw_scores(ax: "Axes", report: LabelReport) -> None:
+def draw_scores(ax: Axes, report: LabelReport) -> None:
+    """Sorted scores, suspects thick."""
     scores = np.sort(report.scores)[::-1]
     place = np.arange(1, len(scores) + 1)
     count = len(report.suspects())

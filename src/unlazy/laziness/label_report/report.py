@@ -3,7 +3,7 @@
 
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -11,13 +11,12 @@ from jaxtyping import Float64, Int, Shaped
 
 from unlazy.core.checks import check_count
 from unlazy.core.disk import replace_file
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.json_numbers import json_number
+from unlazy.core.panels import Figure, SubFigure, panel
 from unlazy.laziness.label_report.columns import ColumnUse
 from unlazy.laziness.label_report.suspects import Suspect, ranked
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 
 class LabelReport(eqx.Module):
@@ -130,11 +129,59 @@ class LabelReport(eqx.Module):
             }
         )
 
-    def plot(self) -> "matplotlib.figure.Figure":
-        """Draw the complexity beside the random level, the spectrum, and the scores of the rows."""
+    @entry
+    def plot(self, figure: Figure | SubFigure | None = None) -> Figure:
+        """Draw the complexity beside the random level, the spectrum, and the scores of the rows.
+
+        Args:
+            figure: an empty Figure or SubFigure to draw on; None for a new one.
+
+        Returns:
+            That figure. A report is no single panel: `plot_complexity(ax)`, `plot_spectrum(ax)` and
+            `plot_scores(ax)` draw one each.
+        """
         from unlazy.laziness.label_report.figure import draw
 
-        return draw(self)
+        return draw(self, figure)
+
+    @entry
+    def plot_complexity(self, ax: Axes | None = None) -> Axes:
+        """Draw the complexity of the labels beside that of the same labels in random order.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot_complexity().figure`.
+        """
+        from unlazy.laziness.label_report.figure import draw_complexity
+
+        with panel(ax) as ax:
+            draw_complexity(ax, self)
+        return ax
+
+    @entry
+    def plot_spectrum(self, ax: Axes | None = None) -> Axes:
+        """Draw the eigenvalues, and which share of the labels lies beyond each eigenvector.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot_spectrum().figure`.
+        """
+        from unlazy.laziness.label_report.figure import draw_spectrum
+
+        with panel(ax) as ax:
+            draw_spectrum(ax, self)
+        return ax
+
+    @entry
+    def plot_scores(self, ax: Axes | None = None) -> Axes:
+        """Draw how far each label is from its prediction, the most suspect row first.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot_scores().figure`.
+        """
+        from unlazy.laziness.label_report.figure import draw_scores
+
+        with panel(ax) as ax:
+            draw_scores(ax, self)
+        return ax
 
     @entry
     def to_html(self, path: str | os.PathLike[str]) -> None:

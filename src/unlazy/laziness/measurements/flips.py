@@ -5,6 +5,10 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool
 
+from unlazy.core.drawing import Axes
+from unlazy.core.entries import entry
+from unlazy.core.panels import panel
+from unlazy.laziness.measurements.bars import draw_bars, short_names
 from unlazy.laziness.measurements.sections import Cell, Section
 
 Units = dict[str, np.ndarray]
@@ -17,6 +21,19 @@ class Flips(eqx.Module):
     share: float  # over all units and samples
     layers: dict[str, float]
     active: dict[str, tuple[float, float]]  # shares of active units at the start and at the end
+
+    @entry
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the share of units that switched, for each ReLU of the model.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+        """
+        with panel(ax) as ax:
+            shares = {"flipped": [self.share, *self.layers.values()]}
+            draw_bars(ax, ["all", *short_names(self.layers)], shares)
+            ax.set(xlabel="share of units and rows", title="ReLUs that switched")
+        return ax
 
     def section(self) -> Section:
         """The measurement as people read it."""

@@ -8,6 +8,10 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from unlazy.core.drawing import Axes
+from unlazy.core.entries import entry
+from unlazy.core.panels import panel
+from unlazy.laziness.measurements.bars import draw_bars, short_names
 from unlazy.laziness.measurements.sections import Section
 
 _ROUNDING = 1e-12  # of 1 - cosine, where gradients are float32
@@ -34,6 +38,20 @@ class KernelDrift(eqx.Module):
     steps: tuple[float, ...]  # of the snapshots between which the velocity is taken
     velocity: tuple[float, ...]  # centred distance between neighbouring snapshots
     sign: Distance | None  # of the kernel of the signs, which Adam's first steps follow
+
+    @entry
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how far the kernel of each layer turned from its start.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+        """
+        found = [self.whole, *self.layers.values()]
+        turned = {"plain": [d.turned for d in found], "centred": [d.centred for d in found]}
+        with panel(ax) as ax:
+            draw_bars(ax, ["all", *short_names(self.layers)], turned)
+            ax.set(xlabel="1 - cosine", title="kernel: 1 - cosine with the start")
+        return ax
 
     def section(self) -> Section:
         """The measurement as people read it."""

@@ -8,7 +8,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Float64
 
+from unlazy.core.drawing import Axes
+from unlazy.core.entries import entry
+from unlazy.core.panels import panel
 from unlazy.kernels.empirical.by_layer import layer_of
+from unlazy.laziness.measurements.bars import draw_bars, short_names
 from unlazy.laziness.measurements.sections import Cell, Section
 from unlazy.laziness.subjects.subject import Subject
 
@@ -30,6 +34,20 @@ class Movement(eqx.Module):
 
     relative: float
     layers: tuple[LayerMovement, ...]
+
+    @entry
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how far each layer moved, in units of its norm at the start.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+        """
+        names = ["all", *short_names(layer.name for layer in self.layers)]
+        values = [self.relative, *(layer.relative for layer in self.layers)]
+        with panel(ax) as ax:
+            draw_bars(ax, names, {"movement": values})
+            ax.set(xlabel="norm of the change / norm", title="movement / norm at the start")
+        return ax
 
     def section(self) -> Section:
         """The measurement as people read it."""

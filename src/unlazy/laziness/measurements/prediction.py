@@ -11,6 +11,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Float64
 
+from unlazy.core.drawing import COLORS, Axes
+from unlazy.core.entries import entry
+from unlazy.core.panels import log_if_positive, panel
 from unlazy.dynamics import LossDynamics
 from unlazy.laziness.measurements.sections import Section
 from unlazy.laziness.measurements.targets import Targets
@@ -35,6 +38,22 @@ class Prediction(eqx.Module):
             return math.nan
         tiny = np.finfo(float).tiny
         return float(np.mean(np.abs(np.log((self.recorded + tiny) / (self.predicted + tiny)))))
+
+    @entry
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the recorded loss, and that of descent under the kernel of the start.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+        """
+        with panel(ax) as ax:
+            ax.plot(self.steps, self.recorded, color=COLORS[0], ls="-", label="recorded")
+            name = "kernel of the start"
+            ax.plot(self.steps, self.predicted, color=COLORS[1], ls="--", label=name)
+            log_if_positive(ax, "x", "y")
+            ax.set(xlabel="step", ylabel="loss", title="loss")
+            ax.legend()
+        return ax
 
     def section(self) -> Section:
         """The measurement as people read it."""

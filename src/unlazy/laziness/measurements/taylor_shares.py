@@ -7,7 +7,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from unlazy.core.drawing import COLORS, Axes
+from unlazy.core.entries import entry
+from unlazy.core.panels import panel
 from unlazy.laziness.measurements.sections import Cell, Section
+
+CLOSE = 0.1
+"""A Taylor model with an error below this says all that matters of a function."""
 
 
 class TaylorShares(eqx.Module):
@@ -26,6 +32,47 @@ class TaylorShares(eqx.Module):
     def remainder(self) -> float:
         """The share of the change that no order carries."""
         return 1 - sum(self.shares)
+
+    @entry
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the share of the change that each order carries, and what is left.
+
+        The bars add up to 1; one is negative where a term goes against the change.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+        """
+        values = [*self.shares, self.remainder]
+        names = [*(f"order {k + 1}" for k in range(len(self.shares))), "remainder"]
+        with panel(ax) as ax:
+            colors = [COLORS[0]] * len(self.shares) + ["#bbbbbb"]
+            bars = ax.bar(names, values, color=colors)
+            ax.bar_label(bars, [f"{value:.2g}" for value in values], fontsize=8, padding=2)
+            ax.axhline(0, color="black", lw=0.6, ls="-")
+            ax.margins(y=0.15)
+            ax.grid(visible=False, axis="x")
+            ax.set(xlabel="Taylor term at the start", ylabel="share of the change")
+            ax.set_title("what carries the change of the outputs")
+        return ax
+
+    @entry
+    def plot_errors(self, ax: Axes | None = None) -> Axes:
+        """Draw what the Taylor model of each order misses of the change of the outputs.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot_errors().figure`.
+        """
+        errors = np.array(self.errors)
+        orders = np.arange(len(errors))
+        with panel(ax) as ax:
+            ax.axhline(CLOSE, color="#888888", ls=":", lw=1)
+            told = f"lazy: below {CLOSE:g} at order 1"
+            ax.text(len(errors) - 1, CLOSE, told, ha="right", va="bottom", fontsize=8)
+            ax.plot(orders, np.maximum(errors, 1e-8), color=COLORS[0], marker="o", ls="-")
+            ax.set(yscale="log", xlabel="order of the Taylor model")
+            ax.set_xticks(orders)
+            ax.set(ylabel="error / change of the outputs", title="what the Taylor model misses")
+        return ax
 
     def section(self) -> Section:
         """The measurement as people read it."""

@@ -7,7 +7,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from unlazy.core.drawing import Axes
+from unlazy.core.entries import entry
+from unlazy.core.panels import panel
 from unlazy.labels import leave_one_out_path
+from unlazy.laziness.measurements.bars import draw_bars
 from unlazy.laziness.measurements.kernel_drift import Kernels, total
 from unlazy.laziness.measurements.sections import Section
 from unlazy.laziness.measurements.targets import Targets
@@ -34,6 +38,24 @@ class Twins(eqx.Module):
         """The score of the model of that name; on the test data, where there are any."""
         found = [score for score in self.scores if score.model == model]
         return found[-1] if found else None
+
+    @entry
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the accuracy of every model, or the loss where labels are no classes.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+        """
+        is_class = not math.isnan(self.scores[0].accuracy)
+        what = "accuracy" if is_class else "loss"
+        tested = any(score.data == TEST for score in self.scores)
+        chosen = [score for score in self.scores if score.data == TEST or not tested]
+        with panel(ax) as ax:
+            names = [score.model for score in chosen]
+            draw_bars(ax, names, {what: [getattr(score, what) for score in chosen]})
+            ax.set_title(f"{what} on {TEST}" if tested else f"{what}; of kernels: rows left out")
+            ax.set_xlabel(what)
+        return ax
 
     def section(self) -> Section:
         """The measurement as people read it."""

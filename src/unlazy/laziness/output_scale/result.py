@@ -2,23 +2,19 @@
 """What the sweep of output scales returns: a table, a plot and a verdict."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from unlazy.core.drawing import COLORS, LINES, style
+from unlazy.core.drawing import COLORS, LINES, Axes
 from unlazy.core.entries import entry
 from unlazy.core.json_numbers import json_number
+from unlazy.core.panels import Figure, SubFigure, canvas, panel
 from unlazy.laziness.output_scale.measures import Measured
 from unlazy.laziness.tables import in_columns
 from unlazy.train import GridResult
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-else:  # matplotlib is imported only where something is drawn
-    Figure = Any
 
 LAZY_ERROR = 0.1
 """A linearisation error below this counts as lazy."""
@@ -73,24 +69,52 @@ class OutputScaleSweep(eqx.Module):
         )
 
     @entry
-    def plot(self) -> Figure:
-        """Draw how lazy training is, and how good, against the output scale."""
-        from matplotlib.figure import Figure
+    def plot(self, figure: Figure | SubFigure | None = None) -> Figure:
+        """Draw how lazy training is, and how good, against the output scale.
 
-        with style():
-            fig = Figure(figsize=(7.6, 3.2))
+        Args:
+            figure: an empty Figure or SubFigure to draw on; None for a new one.
+
+        Returns:
+            That figure. A report is no single panel: `plot_laziness(ax)` and `plot_quality(ax)`
+            draw one each.
+        """
+        with canvas(figure, 7.6, 3.2) as fig:
             left, right = fig.subplots(1, 2)
-            lazy = ("linearisation_error", "movement", "kernel_distance", "centred_kernel_distance")
-            for k, name in enumerate(lazy):
-                self._draw(left, name, k)
-            left.axhline(LAZY_ERROR, color="black", lw=0.6, ls="-", label="lazy: error below")
-            left.set(xscale="log", yscale="log", xlabel="gamma", title="how far from lazy")
-            for k, name in enumerate(("train_loss", "test_loss")):
-                self._draw(right, name, k)
-            right.set(xscale="log", yscale="log", xlabel="gamma", title="how good")
-            for ax in (left, right):
-                ax.legend()
+            self.plot_laziness(left)
+            self.plot_quality(right)
         return fig
+
+    @entry
+    def plot_laziness(self, ax: Axes | None = None) -> Axes:
+        """Draw how far training is from lazy, against the output scale.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot_laziness().figure`.
+        """
+        lazy = ("linearisation_error", "movement", "kernel_distance", "centred_kernel_distance")
+        with panel(ax) as ax:
+            for k, name in enumerate(lazy):
+                self._draw(ax, name, k)
+            ax.axhline(LAZY_ERROR, color="black", lw=0.6, ls="-", label="lazy: error below")
+            ax.set(xscale="log", yscale="log", xlabel="gamma", title="how far from lazy")
+            ax.set_ylabel("relative to the start")
+            ax.legend()
+        return ax
+
+    @entry
+    def plot_quality(self, ax: Axes | None = None) -> Axes:
+        """Draw the losses against the output scale.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot_quality().figure`.
+        """
+        with panel(ax) as ax:
+            for k, name in enumerate(("train_loss", "test_loss")):
+                self._draw(ax, name, k)
+            ax.set(xscale="log", yscale="log", xlabel="gamma", ylabel="loss", title="how good")
+            ax.legend()
+        return ax
 
     def to_dict(self) -> dict[str, Any]:
         """The result for JSON; numbers that JSON cannot hold are strings that `float` reads."""
@@ -103,7 +127,7 @@ class OutputScaleSweep(eqx.Module):
             "notes": list(self.notes),
         }
 
-    def _draw(self, ax: Any, name: str, k: int) -> None:
+    def _draw(self, ax: Axes, name: str, k: int) -> None:
         values = getattr(self, name)
         if np.isnan(values).all():
             return

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS, LINES, figure, hues, style
-from unlazy.laziness.verdicts import CLOSE
+from unlazy.core.drawing import COLORS, LINES, hues
+from unlazy.core.panels import canvas
+from unlazy.laziness.measurements.taylor_shares import CLOSE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
     from unlazy.laziness.probing.history import ProbeHistory
 
@@ -20,7 +21,7 @@ _WIDTH = 3.9  # inches of a panel
 _LEAST = 1e-8  # of a logarithmic axis: float32 leaves that of a distance that is zero
 
 
-def history_figure(history: "ProbeHistory") -> "Figure":
+def history_figure(history: "ProbeHistory", given: "Figure | SubFigure | None" = None) -> "Figure":
     """Draw every measurement that a history has."""
     panels = [_scores] if _has(history, "loss") else []
     panels += [_errors, _kernel]
@@ -29,8 +30,7 @@ def history_figure(history: "ProbeHistory") -> "Figure":
     panels += [_flips] if _has(history, "flips") else []
     columns = 3 if len(panels) > 4 else 2
     rows = math.ceil(len(panels) / columns)
-    with style():
-        fig = figure(_WIDTH * columns, 2.9 * rows)
+    with canvas(given, _WIDTH * columns, 2.9 * rows) as fig:
         axes = fig.subplots(rows, columns, squeeze=False).ravel()
         for ax, panel in zip(axes, panels, strict=False):
             panel(history, ax)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of a probe as a table over time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
 import numpy as np
 
 from unlazy.core.checks import check_name
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
+from unlazy.core.panels import name_curves, next_look, panel
 from unlazy.laziness.measurements.sections import Cell, table_lines
 from unlazy.laziness.probing.records import ProbeRecord, clean
 
@@ -58,6 +60,38 @@ class ProbeHistory(eqx.Module):
         """
         check_name(column, self.columns, "column")
         return np.array([record.as_row().get(column, np.nan) for record in self.records])
+
+    @entry
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        columns: Sequence[str] = ("movement", "kernel_turned", "error_1"),
+    ) -> Axes:
+        """Draw columns over the steps, by default three that say how far from lazy training is.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            columns: names from `columns`.
+        """
+        if isinstance(columns, str) or not columns:
+            raise TypeError(f"`columns` must be a list of names, got columns={columns!r}.")
+        for name in columns:
+            check_name(name, self.columns, "columns")
+        with panel(ax) as ax:
+            for name in columns:
+                values = self[name].astype(float)
+                ax.plot(
+                    self["step"],
+                    values,
+                    marker="o",
+                    ms=3,
+                    label=name.replace("_", " "),
+                    **next_look(ax),
+                )
+            ax.set(xlabel="step", ylabel="value" if len(columns) > 1 else columns[0])
+            name_curves(ax)
+        return ax
 
     def to_dict(self) -> dict[str, np.ndarray]:
         """Every column as an array."""

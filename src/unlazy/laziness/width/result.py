@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the width check returns: movements, exponents, a table, a plot and a verdict."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from unlazy.core.drawing import LINES, hues, log_axes, style
+from unlazy.core.drawing import LINES, Axes, hues, log_axes
 from unlazy.core.entries import entry
 from unlazy.core.json_numbers import json_number
+from unlazy.core.panels import panel
 from unlazy.laziness.tables import in_columns
 from unlazy.laziness.width.exponents import rounded
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:  # matplotlib is imported only where something is drawn
-    Axes = Any
 
 
 class WidthCheck(eqx.Module):
@@ -88,12 +84,9 @@ class WidthCheck(eqx.Module):
         """Draw the movement of every layer against the width, with the fitted power laws.
 
         Args:
-            ax: where to draw; None for a figure of its own, which is `result.plot().figure`.
+            ax: where to draw; None for a figure of its own, which is `plot().figure`.
         """
-        from matplotlib.figure import Figure
-
-        with style():
-            ax = Figure(figsize=(5.6, 3.6)).subplots() if ax is None else ax
+        with panel(ax, 5.6, 3.6) as ax:
             for k, color in enumerate(hues(len(self.layers))):
                 self._draw(ax, k, color)
             log_axes(ax, self.widths.tolist())

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from unlazy.core.checks import check_count, check_name
+from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.summaries import counted, parameters_in_words
 
@@ -157,6 +158,34 @@ class GridResult(eqx.Module):
             elif len(values) > 1 and value == values.min() and value > 0:
                 sides[name] = "low"
         return sides
+
+    @entry
+    def plot(
+        self, ax: Axes | None = None, *, by: str | None = None, label: str | None = None
+    ) -> Axes:
+        """Draw the metric at the end: a map over learning rates and weight decays, or a curve.
+
+        With one weight decay it is a curve over the learning rates: the mean over seeds, in the
+        band from the smallest to the largest; crosses on top mark learning rates at which a lane
+        diverged. Otherwise the map has a cell for each pair, with the mean over seeds that did not
+        diverge and how many did; the cell of the best lane has a frame.
+
+        Args:
+            ax: where to draw; None for a new figure, which is `plot().figure`.
+            by: name of an evaluation set or "train"; the first evaluation set if None.
+            label: of a curve in the legend; None for the name of the set.
+
+        Example:
+            >>> rates, final = np.array([0.1, 1.0]), np.array([[[[3.0]]], [[[2.0]]]])
+            >>> once = (np.zeros(1), np.arange(1), 1, np.array([1]))
+            >>> alive = np.full((2, 1, 1), np.nan)
+            >>> grid = GridResult(rates, *once, final, {"train": final}, alive, {})
+            >>> print(grid.plot().get_lines()[0].get_ydata())
+            [3. 2.]
+        """
+        from unlazy.train.grid.map import draw_grid
+
+        return draw_grid(self, ax, self._rule(by), label)
 
     def _rule(self, by: str | None) -> str:
         if by is None:
