@@ -323,7 +323,9 @@ def report(
     out: Out = Path("runs"),
     to: Annotated[
         Path | None,
-        typer.Option(help="The folder to write to.", show_default="report, in that of --out"),
+        typer.Option(
+            metavar="DIR", help="The folder to write to.", show_default="report, in that of --out"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
