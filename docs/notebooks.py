@@ -20,7 +20,7 @@ PAGES = (DOCS / "tour.md", *sorted((DOCS / "tutorials").glob("*.md")))
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n?", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?:)([^)]+)\)")
-_HERE = re.compile(r"^\[The notebook of this page\].*\n\n", re.MULTILINE)
+_HERE = re.compile(r"^\[The notebook of this page\].*?\n\n", re.MULTILINE | re.DOTALL)
 _INSTALL = "%pip install --quiet unlazy"
 _EXTRA = {"steering-your-cnn": " flax"}
 
