@@ -21,6 +21,7 @@ def _name(page: Path) -> str:
 SLOW = (  # they train networks
     *("good-directions.md", "beyond-two-layers.md", "monitoring.md", "cluster.md"),
     *("past-the-ntk.md", "steering-your-cnn.md", "what-no-kernel-learns.md"),
+    "what-the-ntk-predicts.md",
     *("diagnose-flax.md", "diagnose-pytorch.md", "diagnose-fine-tuning.md"),
 )
 EXAMPLES = [
