@@ -19,7 +19,7 @@ def experiment(
         version=config.VERSION,
         presets={
             "smoke": Preset(
-                _smoke(target), "m = 32, N = 50, 100, two lanes each", "half a minute on two cores"
+                _smoke(target), "m = 32, N = 50, 100, two lanes each", "40 seconds on two cores"
             ),
             "quick": Preset(
                 _quick(target, refuted_quick),

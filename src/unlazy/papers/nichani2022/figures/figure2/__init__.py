@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
         "smoke": Preset(
             Config(tuple(Sweep(d, 1, (1.5, 4.0), (1.0, 4.0), steps=2000) for d in (5, 8))),
             about="d = 5 and 8, two sizes, one seed",
-            takes="half a minute on two cores",
+            takes="40 seconds on two cores",
         ),
         "quick": Preset(
             Config(tuple(Sweep(d, 3) for d in (5, 8, 10, 12, 16))),
