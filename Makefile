@@ -52,7 +52,8 @@ bench-peers: $(VENV)/.test  ## speed and memory against neural-tangents and PyTo
 	$(BIN)/python -m benchmarks.peers
 
 docs: $(VENV)/.docs  ## build the documentation into site/
-	$(BIN)/zensical build --clean
+	$(BIN)/python docs/reference.py
+	$(BIN)/zensical build --clean --strict
 
 clean:  ## remove everything that these targets made, the stored runs too
 	rm -rf $(VENV) .peers site dist build runs .pytest_cache .ruff_cache .hypothesis src/*.egg-info

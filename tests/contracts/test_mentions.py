@@ -40,21 +40,29 @@ def is_reachable(name: str) -> bool:
     return True
 
 
-REFERENCE = ROOT / "docs" / "reference.md"
+REFERENCE = ROOT / "docs" / "reference"
 
 
-@pytest.mark.parametrize("room", re.findall(r"^## ([\w.]+)", REFERENCE.read_text(), re.MULTILINE))
+@pytest.mark.parametrize("room", sorted(page.stem for page in REFERENCE.glob("*.md")))
 def test_every_room_of_the_reference_is_reachable(room):
     assert is_reachable(room)
     assert room.split(".")[0] in dir(ul)
+    for name in re.findall(r"^::: unlazy\.([\w.]+)", (REFERENCE / f"{room}.md").read_text(), re.M):
+        assert is_reachable(name), name
 
 
 def test_the_reference_lists_every_public_name():
     # If not: python docs/reference.py
-    written = runpy.run_path(str(ROOT / "docs" / "reference.py"))["page"]()
-    assert written == REFERENCE.read_text()
-    rooms = re.findall(r"^## (\w+)", written, re.MULTILINE)
+    written = runpy.run_path(str(ROOT / "docs" / "reference.py"))["pages"]()
+    found = {REFERENCE.with_suffix(".md"), *REFERENCE.glob("*.md")}
+    assert {ROOT / "docs" / path for path in written} == found
+    for path, text in written.items():
+        assert text == (ROOT / "docs" / path).read_text(), path
+    index = written["reference.md"]
+    rooms = re.findall(r"^### \[(\w+)", index, re.MULTILINE)
     assert set(rooms) == set(dir(ul)) - NAMES
+    top = index.split("\n## ")[0]
+    assert set(re.findall(r"^\| \[`(\w+)`\]", top, re.MULTILINE)) == NAMES
 
 
 def test_every_name_in_the_documents_is_reachable():

@@ -47,8 +47,9 @@ class KernelDynamics(eqx.Module):
 
     - `start`: the initial outputs $u(0)$ of a network at which they are not small; $y$ is then
       $y - u(0)$ in every formula.
-    - `momentum`: $m$ of heavy-ball descent, $\theta_{k+1} = \theta_k + m (\theta_k - \theta_{k-1})
-      - \eta \nabla L$ from rest, and of $\eta \ddot\theta + (1 - m) \dot\theta = -\nabla L$.
+    - `momentum`: $m$ of heavy-ball descent from rest,
+      $\theta_{k+1} = \theta_k + m (\theta_k - \theta_{k-1}) - \eta \nabla L$, and of
+      $\eta \ddot\theta + (1 - m) \dot\theta = -\nabla L$.
     - `ridge`: $\rho$ of the penalty $\frac\rho2 \|\theta - \theta_0\|^2$, which is added to the
       loss. Each eigenvalue then decays as $\lambda_i + \rho$ would, and the outputs tend to
       $u(0) + H (H + \rho I)^{-1} (y - u(0))$. `loss` does not count the penalty.

@@ -31,6 +31,7 @@ def complexity_contrast(
 
     $$\sqrt{y^\top H^{-1} y} \le \sum_p k_p |c_p|\, b^p \quad (\texttt{learnable}), \qquad
     C_s = C^* \sum_p (p+1)^\kappa |c_p|\, b^p,$$
+
     $$C_\varepsilon = \sum_p \Big((C^* b)^p
     + \Big(\frac{\sqrt{\log(1/\varepsilon)}}{\sqrt p}\, C^* b\Big)^p\Big) |c_p|$$
 

@@ -47,6 +47,7 @@ def perturbation_bounds(
 
     $$\|w_r(k) - w_r(0)\| \le R = \frac{4 \sqrt n \|y - u(0)\|}{\sqrt m \lambda_0}, \qquad
     \|H(0) - H\|_F \le n \sqrt{\frac{\log(2n^2/\delta)}{2m}}$$
+
     $$\|H(k) - H(0)\|_F \le \frac{4 n^2 R}{\sqrt{2\pi} \kappa\, \delta}, \qquad
     \|Z(k) - Z(0)\|_F^2 \le \frac{2 n R}{\sqrt{2\pi} \kappa\, \delta}$$
 
@@ -108,6 +109,7 @@ def theory_widths(
     m_{4.1} = \frac{n^7}{\lambda_0^4 \kappa^2 \delta^4 \epsilon^2}, \qquad
     \kappa_{4.1} = \frac{\epsilon \delta}{\sqrt n}, \qquad
     \kappa_{5.1} = \frac{\lambda_0 \delta}{n}$$
+
     $$\eta = \frac{\lambda_0}{n^2}, \qquad
     k_{5.1} = \frac{\log(n/\delta)}{\eta \lambda_0}$$
 

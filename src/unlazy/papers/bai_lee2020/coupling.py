@@ -49,6 +49,7 @@ def term_bounds(
 
     $$|f^Q_W(x)| \le \frac{C_2}{2} \|x\|^2\, \mathrm{mx}(x)\, \|W\|_{2,4}^2, \qquad
     E_s \big(f^L_{sW}(x)\big)^2 \le C_1^2\, \mathrm{mx}(x)^4\, \|x\|^2 \|W\|_{2,4}^2\, m^{-1/2}$$
+
     $$|f_{W_0+sW} - f_{W_0} - f^L_{sW} - f^Q_W| \le \frac{C_3}{6} \|x\|^3 \|W\|_{2,4}^3\, m^{-1/4}$$
 
     with the constants of `smoothness`, or yours: `constants` $(C_1, C_2, C_3)$ serve any activation
@@ -171,6 +172,7 @@ def coupling_orders(
 
     $$\langle\nabla L - \nabla L^Q, W\rangle \sim
     \frac{d B_x w + \sqrt d B_x^5 w^5 + B_x^3 w^3}{m^{1/4}} + \frac{d^{5/2} B_x^4 w^4}{m^{1/2}}$$
+
     $$(\nabla^2 L - \nabla^2 L^Q)[W^*, W^*] \sim
     \frac{(B_x^3 w + \sqrt d B_x^5 w^3) v^2}{m^{1/4}} + \frac{d^{5/2} B_x^4 w^2 v^2
     + B_x^2 (d^2 + \|W\|_{2,\infty}^4 B_x^4) v^2}{m^{1/2}} + \frac{d B_x^4 w^2 v^2}{m}$$

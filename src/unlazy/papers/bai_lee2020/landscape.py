@@ -68,8 +68,10 @@ def curvature_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> Curva
 
     $$\mathbb{E}_{s'} \nabla^2 L^Q_\lambda(W)[s' W^*, s' W^*]
     = \frac2n \sum_i \ell'_i f^Q_{W^*}(x_i) + T + \lambda H_R(W, W^*)$$
+
     $$\le \langle \nabla L^Q_\lambda(W), W \rangle - 2 (L^Q_\lambda(W) - L^Q(W^*)) + T
     + \lambda (H_R(W, W^*) - 6 R(W))$$
+
     $$\le \langle \nabla L^Q_\lambda(W), W \rangle - 2 (L^Q_\lambda(W) - L^Q(W^*)) + T
     - \lambda R(W) + C \lambda R(W^*), \qquad C = 378 (14/5)^3.$$
 

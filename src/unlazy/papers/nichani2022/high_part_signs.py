@@ -20,6 +20,7 @@ def signed_high_part(geometry: Directions, W: Movement, signs: Signs) -> Float[A
 
     $$\mathbb E_S f_L(x; W_S) = f_L(x; P_{\le k} W), \qquad
     \mathbb E_S f_Q(x; W_S) = f_Q(x; P_{\le k} W) + f_Q(x; P_{>k} W),$$
+
     $$\mathrm{Var}_S f_L(x; W_S) = \frac1m \sum_r \sigma'(w_{0,r}^\top x)^2 (h_r^\top x)^2, \qquad
     H = P_{>k} W$$
 

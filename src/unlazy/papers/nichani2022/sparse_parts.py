@@ -37,6 +37,7 @@ def sparse_part(
     $$h(w) = \alpha \sum_l \frac{q_l}{c_l(\sigma'')} P_l(\beta^\top w), \qquad
     (\sqrt d\, t)^{p-2} = \sum_{l \le p-2} q_l P_l(t), \qquad
     c_l(\sigma'') = \mathbb E[\sigma''(\sqrt d\, t)\, P_l(t)],$$
+
     $$w_r = \Big(\frac{2\sqrt m}{g}\, h_+(w_{0,r})\Big)^{1/2} \beta, \qquad
     w_{r+m/2} = \Big(\frac{2\sqrt m}{g}\, h_-(w_{0,r})\Big)^{1/2} \beta$$
 
