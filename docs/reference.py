@@ -50,6 +50,7 @@ def pages() -> dict[str, str]:
 def _index() -> str:
     top = [_row(name, room) for name, room in TOP.items()]
     parts = [
+        "---\nsearch:\n  exclude: true  # what it lists is found on the pages of the rooms\n---",
         "# Reference",
         "Every public name with the first line of what is said of it, a page a room. Find a name "
         "with the search above, or on this page with the browser's own.",
