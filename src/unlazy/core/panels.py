@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from unlazy.core.checks import short
-from unlazy.core.drawing import COLORS, LINES, Axes, figure, style
+from unlazy.core.drawing import COLORS, LINES, Axes, figure, round_ticks, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -90,6 +90,19 @@ def log_if_positive(ax: Axes, *axes: str) -> None:
         values = np.concatenate([np.zeros(0), *(np.asarray(part, float) for part in drawn)])
         if np.any(np.isfinite(values) & (values > 0)):
             getattr(ax, f"set_{name}scale")("log")
+            if name == "y":
+                readable_ticks(ax)
+
+
+def readable_ticks(ax: Axes) -> None:
+    """Plain numbers along a logarithmic vertical axis of less than three decades, not powers."""
+    from matplotlib.ticker import NullFormatter
+
+    low, high = ax.get_ylim()
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    if high < 10**2.5 * low and low >= 1e-4 and high <= 1e5:
+        round_ticks(ax)
+        ax.minorticks_off()
 
 
 def draw_range(

@@ -14,6 +14,7 @@ from unlazy.core.panels import log_if_positive, name_curves, next_look, panel
 from unlazy.dynamics.decays import Steps, as_whole_steps
 
 _POINTS = 200  # of a curve
+_MARKS = 60  # for measured losses
 _DONE = 1e-3  # of the fall of the loss is left where a curve ends
 _LONGEST = 2**40
 _DEEPEST = 1e-8  # of the initial loss, the least that is shown
@@ -85,15 +86,20 @@ def draw_losses(
             first = float(measured.values[0])
             color = next_look(ax)["color"]
             shown = measured.values / (first if relative and first > 0 else 1.0)
-            ax.plot(
-                measured.steps, shown, color=color, ls="none", marker="o", ms=3, label="measured"
-            )
+            look = {"color": color, "ls": "none", "marker": "o", "ms": 3}
+            line = ax.plot(measured.steps, shown, label="measured")[0]
+            line.set(**look, markevery=_spread(len(shown)))
         log_if_positive(ax, "x", "y")
         if ax.get_yscale() == "log":
             ax.set_ylim(bottom=max(ax.get_ylim()[0], _DEEPEST * start / scale))
         ax.set(xlabel="step", ylabel="loss / loss at the start" if relative else "loss")
         name_curves(ax)
     return ax
+
+
+def _spread(count: int) -> list[int]:
+    """Of so many rows, those that do not crowd a logarithmic axis."""
+    return np.unique(np.round(np.geomspace(1, count, _MARKS)).astype(int) - 1).tolist()
 
 
 def draw_spectrum(

@@ -8,7 +8,7 @@ import numpy as np
 
 from unlazy.core.checks import check_name
 from unlazy.core.drawing import Axes
-from unlazy.core.panels import is_wide, name_curves, next_look, panel
+from unlazy.core.panels import is_wide, name_curves, next_look, panel, readable_ticks
 
 if TYPE_CHECKING:
     from unlazy.train.history import History
@@ -27,6 +27,7 @@ def draw_history(
             ax.plot(history.steps, values, label=shown, marker=dot, **next_look(ax))
         if is_wide(np.concatenate([line.get_ydata() for line in ax.get_lines()])):
             ax.set_yscale("log")
+            readable_ticks(ax)
         ax.set(xlabel="step", title=f"{history.outcome} at step {history.final_step}")
         ax.set_ylabel(chosen[0] if len(chosen) == 1 else "value")
         name_curves(ax)

@@ -36,6 +36,8 @@ def draw_bars(ax: Axes, names: list[str], groups: dict[str, list[float]]) -> Non
 def short_names(names: Iterable[str], most: int = 28) -> list[str]:
     """The names of layers without what they have in common, cut on the left where they are long."""
     names = list(names)
-    prefix = common_prefix(name.split()[-1] for name in names)  # "relu 1 after params/body" too
+    prefix = common_prefix(
+        name.rpartition(" ")[2] for name in names
+    )  # "relu 1 after params/body" too
     short = [name.replace(prefix, "") if prefix else name for name in names]
     return [name if len(name) <= most else f"...{name[3 - most :]}" for name in short]

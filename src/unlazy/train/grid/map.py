@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.core.drawing import Axes
-from unlazy.core.panels import is_wide, name_curves, next_look, panel
+from unlazy.core.panels import is_wide, name_curves, next_look, panel, readable_ticks
 
 if TYPE_CHECKING:
     from unlazy.train.grid.result import GridResult
@@ -38,6 +38,7 @@ def _draw_curves(grid: "GridResult", ax: Axes | None, by: str, label: str | None
         ax.set_xscale("log")
         if is_wide(lanes):
             ax.set_yscale("log")
+            readable_ticks(ax)
         if lost.any():
             ax.plot(
                 rates[lost > 0], np.full(int(np.sum(lost > 0)), 0.97), label="some seed diverged"
@@ -83,7 +84,8 @@ def _write(ax: Axes, values: np.ndarray, lost: np.ndarray, seeds: int, mesh: Any
     for (row, column), value in np.ndenumerate(values):
         words = [f"{value:.3g}"] if np.isfinite(value) else []
         if lost[row, column]:
-            words.append("diverged" if seeds == 1 else f"{lost[row, column]} of {seeds} diverged")
+            part = "" if lost[row, column] == seeds else f"{lost[row, column]} of {seeds}\n"
+            words.append(f"{part}diverged")
         is_dark = np.isfinite(value) and np.mean(mesh.to_rgba(value)[:3]) < 0.5
         color = "white" if is_dark else "black"
         at = (column + 0.5, row + 0.5)
