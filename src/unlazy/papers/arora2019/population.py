@@ -74,8 +74,8 @@ def population_loss(
       $1/\sqrt n$ for the training loss, $4/\sqrt n$ of slack for rounding $\sqrt M$ up and for the
       width, a union over $N$ radii. Valid from `chain_width` on, where the errors of finite width
       are below that slack; `population_loss_chain` has them in numbers.
-    - "self-tuned": $$L_S + i \sqrt{\frac2n} + 3\sqrt{\frac{\log(2i(i+1)/\delta)}{2n}}, \qquad
-      i = \max(1, \lceil\sqrt M\rceil),$$
+    - "self-tuned": $L_S + i \sqrt{2/n} + 3\sqrt{\log(2i(i+1)/\delta)/(2n)}$ with
+      $i = \max(1, \lceil\sqrt M\rceil)$,
       for the infinitely wide network (`KernelDynamics.outputs`), with no $\lambda_0$. $L_S$ is its
       training loss, zero when it interpolates.
 
