@@ -148,9 +148,9 @@ def _check_axes(ax: Any) -> None:
 
 
 def _check_figure(fig: Any) -> None:
-    from matplotlib.figure import FigureBase
+    from matplotlib.figure import Figure, SubFigure
 
-    if not isinstance(fig, FigureBase):
+    if not isinstance(fig, Figure | SubFigure):
         raise TypeError(
             f"`figure` must be a matplotlib Figure or SubFigure or None, got figure={short(fig)}. "
             "Single panels, which take an `ax`, have methods of their own."
