@@ -158,7 +158,10 @@ REFUSED = {
     "latin-1": (PLAIN.replace("cat", "\xe9").encode("latin-1"), "in UTF-8.* Save it in UTF-8"),
     "not text": (b"\0\1\2" * 100, "must be text in UTF-8"),
     "short rows": (PLAIN + "1,2\n", "Expected 3 columns, got 2"),
-    "no such column": (PLAIN.replace("a,b,y", "a,b,label"), "Known: a, b, label. Name .* with --y"),
+    "no such column": (
+        PLAIN.replace("a,b,y", "a,b,label"),
+        "`y` must be a known name, got y='y'. Known: a, b, label",
+    ),
     "label twice": (PLAIN.replace("a,b,y", "a,y,y"), "'y', which occurs 2 times"),
     "no labels": ("a,y\n1,\n2,\n3,\n", "`y` must have a label in some row, got none in 3 rows"),
     "one class": ("a,y\n1,u\n2,u\n3,u\n", "two classes at least, got \\['u'\\]"),
