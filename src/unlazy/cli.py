@@ -138,6 +138,12 @@ def run(
     ] = "quick",
     out: Out = Path("runs"),
     force: Annotated[bool, typer.Option("--force", help="Compute stored cells again.")] = False,
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", parser=options.folder, help="Take cells from the tables of a report."
+        ),
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -171,6 +177,7 @@ def run(
                     preset,
                     out=out,
                     force=force,
+                    tables=tables,
                     jobs=jobs,
                     scheduler=scheduler,
                     workers=workers,

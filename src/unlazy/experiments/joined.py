@@ -4,41 +4,25 @@
 import csv
 import hashlib
 import io
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
 from unlazy.core.errors import ArgumentsError, StoreError
 from unlazy.experiments.canonical import compact_json
 from unlazy.experiments.cell import CellResult
+from unlazy.experiments.store import StoredCell
 from unlazy.experiments.tables import read_note, read_table, table_bytes
 
 Table = dict[str, np.ndarray]
 _INDEX, _ROWS, _ENTRIES = "index", "rows", "entries"  # the three kinds of tables
 _SEED, _CONFIG = "cell_seed", "cell_config"  # the columns that say which cell a row is of
-
-
-class Stored(Protocol):
-    """A cell as the store has it."""
-
-    @property
-    def identity(self) -> Mapping[str, Any]: ...  # noqa: D102  # as `Cell.identity`
-    @property
-    def result(self) -> CellResult: ...  # noqa: D102
-    @property
-    def meta(self) -> Mapping[str, Any]: ...  # noqa: D102  # device, versions, seconds
-
-
-class Taken(NamedTuple):
-    """A cell's result, and what was recorded about the run that computed it."""
-
-    result: CellResult
-    meta: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,7 +49,7 @@ class JoinedTable:
         return text.getvalue().encode()
 
 
-def joined(cells: Sequence[Stored]) -> list[JoinedTable]:
+def joined(cells: Sequence[StoredCell]) -> list[JoinedTable]:
     """The cells of one run as tables: an index, their rows, and the entries of their arrays.
 
     Rows are joined by the kind of cell and the columns that it has, entries by their dtype. Columns
@@ -73,7 +57,7 @@ def joined(cells: Sequence[Stored]) -> list[JoinedTable]:
     """
     if not cells:
         return []
-    kinds: dict[tuple[str, ...], list[Stored]] = {}
+    kinds: dict[tuple[str, ...], list[StoredCell]] = {}
     for cell in cells:
         if cell.result.rows:
             kinds.setdefault((_kind(cell), *cell.result.table), []).append(cell)
@@ -85,19 +69,20 @@ def joined(cells: Sequence[Stored]) -> list[JoinedTable]:
     return [JoinedTable("index", _INDEX, _index(cells)), *rows, *_entries(cells)]
 
 
-def taken_apart(folder: Path, experiment: str, version: int) -> dict[str, Taken]:
+def taken_apart(folder: Path, experiment: str, version: int) -> dict[str, StoredCell]:
     """The cells of an experiment in the tables of a folder and of those below it, by their digests.
 
     A cell is there if all of its rows and arrays are.
 
     Raises:
         ArgumentsError: If there is no such folder, or no table of cells in it.
-        StoreError: If a table cannot be read.
+        StoreError: If a table cannot be read, or is not what a report has.
     """
     of = {"experiment": experiment, "version": version}
-    found: dict[str, Taken] = {}
-    for run in _tables(folder, of).values():
-        found |= _cells(run, of)
+    found: dict[str, StoredCell] = {}
+    for where, run in _tables(folder, of).items():
+        with _readable(where):
+            found |= _cells(run, of)
     return found
 
 
@@ -122,17 +107,17 @@ def _tables(folder: Path, of: Mapping[str, Any]) -> dict[Path, dict[str, list[Ta
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Say in one line which file is not a table, whatever the reader raises."""
+    """Say in one line what is no table of a report, whatever the reader raises."""
     try:
         yield
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise StoreError(f"cannot read the table '{path}': {reason}.") from error
+        raise StoreError(f"cannot read '{path}' as tables of a report: {reason}.") from error
 
 
 def _cells(
     parts: Mapping[str, Sequence[Table]], of: Mapping[str, Any]
-) -> Iterator[tuple[str, Taken]]:
+) -> Iterator[tuple[str, StoredCell]]:
     """The cells of one run that are whole, with their digests."""
     tables = {key: rest for table in parts[_ROWS] for key, rest in _by_cell(table)}
     arrays: dict[tuple[int, str], dict[str, np.ndarray]] = {}
@@ -145,10 +130,11 @@ def _cells(
             if _counts(result) == {name: int(index[name][row]) for name in _counts(result)}:
                 identity = {**of, "config": json.loads(config), "seed": seed}
                 digest = hashlib.sha256(compact_json(identity).encode()).hexdigest()
-                yield digest, Taken(result, json.loads(str(index["meta"][row])))
+                meta = json.loads(str(index["meta"][row]))
+                yield digest, StoredCell(digest, identity, result, meta)
 
 
-def _kind(cell: Stored) -> str:
+def _kind(cell: StoredCell) -> str:
     config = cell.identity["config"]
     return str(config.get("class", "cells")).lower() if isinstance(config, dict) else "cells"
 
@@ -157,35 +143,37 @@ def _counts(result: CellResult) -> dict[str, int]:
     return {"rows": result.rows, "columns": len(result.table), "arrays": len(result.arrays)}
 
 
-def _front(cells: Sequence[Stored], repeats: Sequence[int]) -> Table:
+def _front(cells: Sequence[StoredCell], repeats: Sequence[int]) -> Table:
     """The columns that say which cell a row is of."""
     seeds = np.array([cell.identity["seed"] for cell in cells])
     configs = np.array([compact_json(cell.identity["config"]) for cell in cells])
     return {_SEED: np.repeat(seeds, repeats), _CONFIG: np.repeat(configs, repeats)}
 
 
-def _index(cells: Sequence[Stored]) -> Table:
+def _index(cells: Sequence[StoredCell]) -> Table:
     counts = [_counts(cell.result) for cell in cells]
     meta = [compact_json(dict(cell.meta)) for cell in cells]
     columns = {name: np.array([one[name] for one in counts]) for name in counts[0]}
     return _front(cells, [1] * len(cells)) | columns | {"meta": np.array(meta)}
 
 
-def _rows(group: Sequence[Stored]) -> Table:
+def _rows(group: Sequence[StoredCell]) -> Table:
     tables = [cell.result.table for cell in group]
     return _front(group, [cell.result.rows for cell in group]) | {
         name: np.concatenate([table[name] for table in tables]) for name in tables[0]
     }
 
 
-def _entries(cells: Sequence[Stored]) -> list[JoinedTable]:
+def _entries(cells: Sequence[StoredCell]) -> list[JoinedTable]:
     """The entries of all arrays, a row each, and a table per dtype, in which all values agree."""
     by_dtype: dict[str, list[Table]] = {}
     for cell in cells:
         for name, array in cell.result.arrays.items():
-            if array.dtype.kind not in "biufU" or array.dtype.itemsize > 8 and array.dtype.kind == "f":
-                continue  # Parquet cannot hold them, and the index says that they are missing
-            kind = "text" if array.dtype.kind == "U" else array.dtype.name
+            dtype = array.dtype
+            fits = dtype.kind in "biuU" or (dtype.kind == "f" and dtype.itemsize <= 8)
+            if array.size == 0 or not fits:
+                continue  # the index says that it is missing
+            kind = "text" if dtype.kind == "U" else dtype.name
             by_dtype.setdefault(kind, []).append(
                 _front([cell], [array.size])
                 | {
@@ -224,7 +212,7 @@ def _runs(
     """The wanted columns, cut wherever one of the keys changes."""
     changes = np.any([table[key][1:] != table[key][:-1] for key in keys], axis=0)
     cuts = [0, *(np.flatnonzero(changes) + 1), len(table[keys[0]])]
-    for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, end in itertools.pairwise(cuts):
         yield tuple(table[name][start:end] for name in wanted)
 
 

@@ -19,6 +19,7 @@ from unlazy.experiments.cell import Cell, CellResult, Results
 from unlazy.experiments.claims import Claim
 from unlazy.experiments.experiment import Experiment
 from unlazy.experiments.figures import save_figure
+from unlazy.experiments.joined import taken_apart
 from unlazy.experiments.obtaining import Looks, cell_error, obtain, stored_result
 from unlazy.experiments.progress import Reporter
 from unlazy.experiments.store import DamagedCellError, Store
@@ -68,6 +69,7 @@ def run_experiment(
     *,
     out: Path | str = "runs",
     force: bool = False,
+    tables: Path | str | None = None,
     jobs: int | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -84,6 +86,8 @@ def run_experiment(
         preset: The name of one of its presets.
         out: The output folder, made if need be; several runs may share it.
         force: Compute every cell again, in place of the stored ones.
+        tables: A folder of tables, such as the `files` of a report. Cells that are in them are
+            stored in place of being computed.
         jobs: How many cells to compute at a time, each in a thread with memory of its own; by
             default one, or up to six on an accelerator with 16 GiB for each, where one cell trains
             while others compile. The stored tables do not depend on it on a CPU; on a GPU any two
@@ -100,17 +104,22 @@ def run_experiment(
         UnknownNameError: If there is no such preset.
         StoreError: If the output folder cannot be written, which is tried before computing.
         CellError: If a cell fails; what was done is stored.
+        ArgumentsError: If `tables` is no such folder, or given with `force`.
         UnlazyError: If Dask is needed and not installed, or the scheduler cannot be reached.
         ValueError: If `jobs` or `workers` is no positive integer, or given with a `scheduler`.
     """
     began = time.perf_counter()
     where = _Where(jobs, scheduler, workers)
+    if force and tables is not None:
+        raise ArgumentsError(f"`tables` must be left out with `force`, got tables='{tables}'.")
     config = experiment.preset(preset).config
     store = Store(out)
     store.prepare(experiment.name)
     folder = store.root / experiment.name / preset
     disk.make_writable(folder)  # tried now, not when all is computed
     task = _Task(experiment, store, progress or Reporter())
+    if tables is not None:
+        _take(store, experiment, config, Path(tables))
     try:
         results = task.results(config, where, force=force)
     finally:
@@ -264,6 +273,14 @@ class _Task:
             if self.jobs > 1 and not self.stopped.is_set():
                 self._note(f"the cell '{cell}' failed; those at work are finished first.")
             raise cell_error(cell, error, self.store.root) from error
+
+
+def _take(store: Store, experiment: Experiment, config: Any, tables: Path) -> None:
+    """Store the cells that are not stored and stand in the tables."""
+    taken = taken_apart(tables, experiment.name, experiment.version)
+    for cell in experiment.cells(config):
+        if cell.digest in taken and not store.has(cell):
+            store.write(cell, taken[cell.digest].result, taken[cell.digest].meta)
 
 
 def _checked(experiment: Experiment, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,16 @@ class DamagedCellError(StoreError):
 
 class MissingCellError(DamagedCellError):
     """There is no such cell, or no longer: another run may have taken it away."""
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """A cell as it is stored, whether or not its code is at hand."""
+
+    digest: str
+    identity: Mapping[str, Any]  # experiment, version, configuration and seed
+    result: CellResult
+    meta: Mapping[str, Any]  # device, versions, seconds, when it was finished
 
 
 class Store:
@@ -121,13 +132,8 @@ class Store:
             return _result(folder, record)
 
     @entry
-    def by_digest(
-        self, experiment: str, digest: str
-    ) -> tuple[dict[str, Any], CellResult, dict[str, Any]]:
+    def by_digest(self, experiment: str, digest: str) -> StoredCell:
         """A stored cell by its digest alone, for whoever does not have its configuration.
-
-        Returns:
-            What was computed (as `Cell.identity`), what came out, and what else was recorded.
 
         Raises:
             DamagedCellError: If a file is missing or is not what was written, with the folder.
@@ -139,7 +145,8 @@ class Store:
             text = compact_json(record["cell"])
             if hashlib.sha256(text.encode()).hexdigest() != digest:
                 raise ValueError(f"{CELL} describes another cell")
-            return record["cell"], _result(folder, record), json.loads(_bytes(folder / META))
+            result, meta = _result(folder, record), json.loads(_bytes(folder / META))
+            return StoredCell(digest, record["cell"], result, meta)
 
     @entry
     def meta(self, cell: Cell) -> dict[str, Any]:

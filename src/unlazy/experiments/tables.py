@@ -2,26 +2,44 @@
 """Tables as Parquet and arrays as npz; the same values give the same bytes."""
 
 import io
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from unlazy.experiments.canonical import compact_json
+
 # The earliest date that a zip file can say, in place of the time of writing.
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
+_NOTE = "unlazy"  # the key of our note among a file's metadata
 
 
-def table_bytes(table: Mapping[str, np.ndarray]) -> bytes:
-    """The table as the bytes of a Parquet file, its columns in the order given."""
+def table_bytes(table: Mapping[str, np.ndarray], note: Mapping[str, Any] | None = None) -> bytes:
+    """The table as the bytes of a Parquet file, its columns in the order given.
+
+    A `note` for JSON is kept beside the columns.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     columns = {name: _to_arrow(column) for name, column in table.items()}
+    arrow = pa.table(columns)
+    if note is not None:
+        arrow = arrow.replace_schema_metadata({_NOTE: compact_json(dict(note))})
     sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
+    pq.write_table(arrow, sink, compression="zstd")
     return sink.getvalue()
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """The note beside the columns of a Parquet file; empty if there is none."""
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_schema(path).metadata or {}
+    return json.loads(metadata.get(_NOTE.encode(), b"{}"))
 
 
 def read_table(source: Path | BinaryIO) -> dict[str, np.ndarray]:

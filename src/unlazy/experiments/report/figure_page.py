@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from unlazy.experiments.canonical import encode
-from unlazy.experiments.report.html import escape, number, page, size, threshold, verdict
+from unlazy.experiments.report.html import escape, number, page, threshold, verdict
 from unlazy.experiments.report.panels import Panel
 from unlazy.experiments.report.stored import StoredRun
 
@@ -26,7 +26,7 @@ def figure_page(run: StoredRun, downloads: Sequence[str], panels: Sequence[Panel
 {_claims(run)}
 {_details("Configuration", _configuration(run))}
 {_details("Computed with", _environment(run))}
-<section><h2>Downloads</h2>{_downloads(run, downloads)}
+<section><h2>Downloads</h2>{_downloads(downloads)}
 <p>Compute or redraw it: <code>{escape(command)}</code></p>
 </section></main>"""
     scripts = ("vega.js", "report.js") if panels else ()
@@ -137,14 +137,12 @@ def _environment(run: StoredRun) -> str:
     return f'<div class="scroll"><table>{cells}</table></div>'
 
 
-def _downloads(run: StoredRun, downloads: Sequence[str]) -> str:
+def _downloads(downloads: Sequence[str]) -> str:
     links = "".join(
         f'<li><a href="{escape(path)}" download>{escape(path.rpartition("/")[2])}</a></li>'
         for path in downloads
     )
-    arrays = sum(array.nbytes for cell in run.cells for array in cell.result.arrays.values())
-    rest = f"<p class='soft'>Arrays of the cells ({size(arrays)}) stay in the store.</p>"
-    return f'<ul class="files">{links}</ul>{rest if arrays else ""}'
+    return f'<ul class="files">{links}</ul>'
 
 
 def _details(title: str, content: str) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the report: an overview, a page per run, and what the pages need, in one folder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,7 @@ from unlazy.core.drawing import style
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyError
 from unlazy.experiments.figures import bear_nothing
-from unlazy.experiments.report.downloads import files_of, joined_tables
+from unlazy.experiments.joined import joined
 from unlazy.experiments.report.figure_page import figure_page
 from unlazy.experiments.report.html import size
 from unlazy.experiments.report.overview_page import overview_page
@@ -123,10 +123,9 @@ class _Site:
             if (run.folder / name).is_file():
                 self.write(f"{folder}/{name}", (run.folder / name).read_bytes())
                 downloads.append(f"{folder}/{name}")
-        for name, table in joined_tables(run.cells).items():
-            for file, content in files_of(name, table).items():
-                self.write(f"{folder}/{file}", content)
-                downloads.append(f"{folder}/{file}")
+        for file, content in _tables(run):
+            self.write(f"{folder}/{file}", content)
+            downloads.append(f"{folder}/{file}")
         panels = drawn_panels(run) if interactive else []
         self.write(f"{run.slug}.html", figure_page(run, downloads, panels).encode())
 
@@ -140,6 +139,15 @@ def drawn_panels(run: StoredRun) -> list[Panel]:
         figure: Figure = run.code.plot(run.code.presets[run.preset].config, results)
         bear_nothing(figure)
         return panels_of(figure)
+
+
+def _tables(run: StoredRun) -> Iterator[tuple[str, bytes]]:
+    """The files of the tables of a run, by name: Parquet for all, CSV where a table may be read."""
+    for table in joined(run.cells):
+        version = run.cells[0].identity["version"]
+        yield f"{table.name}.parquet", table.parquet(run.experiment, version)
+        if table.holds == "rows":
+            yield f"{table.name}.csv", table.csv()
 
 
 def _drawing_script() -> str:

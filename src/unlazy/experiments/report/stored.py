@@ -9,22 +9,12 @@ from typing import Any
 
 from unlazy.core import disk
 from unlazy.core.errors import StoreError, UnlazyError
-from unlazy.experiments.cell import CellResult, Results
+from unlazy.experiments.cell import Results
 from unlazy.experiments.experiment import Experiment
-from unlazy.experiments.store import Store
+from unlazy.experiments.store import Store, StoredCell
 
 Find = Callable[[str], Experiment | None]
 """The experiment of a name, or None if its code is not at hand."""
-
-
-@dataclass(frozen=True)
-class StoredCell:
-    """A cell as the store has it, whether or not its code is at hand."""
-
-    digest: str
-    identity: Mapping[str, Any]  # experiment, version, configuration and seed
-    result: CellResult
-    meta: Mapping[str, Any]  # device, versions, seconds, when it was finished
 
 
 @dataclass(frozen=True)
@@ -116,7 +106,7 @@ def _cells(store: Store, record: Mapping[str, Any]) -> tuple[tuple[StoredCell, .
     cells = []
     for digest in record["cells"]:
         try:
-            cells.append(StoredCell(digest, *store.by_digest(record["experiment"], digest)))
+            cells.append(store.by_digest(record["experiment"], digest))
         except UnlazyError:
             continue
     return tuple(cells), len(record["cells"]) - len(cells)
