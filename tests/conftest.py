@@ -40,15 +40,17 @@ def pytest_collection_finish():
 
 
 _GIGABYTE = 2**30 // os.sysconf("SC_PAGE_SIZE")  # in pages
-_bound = 3 * _GIGABYTE
+_bound = max(3 * _GIGABYTE, os.sysconf("SC_PHYS_PAGES") // 4)  # for each of two workers
 
 
 @pytest.fixture(scope="module", autouse=True)
 def bounded_memory():
     """Forget compiled programs when they have piled up: a worker holds thousands by the end.
 
-    The next bound is a gigabyte above what is held then: forgotten programs leave room that new
-    ones fill, and little of it goes back to the system. A fixed bound would be passed for good.
+    Programs of the arithmetic that all tests share must then be compiled again, so the bound is as
+    high as the machine allows. The next one is a gigabyte above what is held then: forgotten
+    programs leave room that new ones fill, and little of it goes back to the system. A fixed bound
+    would be passed for good.
     """
     yield
     global _bound
