@@ -6,32 +6,24 @@ imported where they are used, so that `--help` is quick. `EXIT_CODES` lists the 
 """
 
 import contextlib
-import functools
 import os
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unlazy import options
+from unlazy import options, surroundings
 from unlazy.core import streams
 from unlazy.core.errors import (
-    InterruptError,
-    OutputError,
     UnlazyError,
-    UserCodeError,
     WorkingFolderError,
 )
 from unlazy.core.interrupts import INTERRUPTS
 
 if TYPE_CHECKING:
-    import rich.console
-
-    from unlazy.experiments import Experiment, Reporter
-    from unlazy.linalg.iterative import Progress
+    from unlazy.experiments import Experiment
 
 EXIT_CODES = {
     0: "all is well",
@@ -80,23 +72,6 @@ Version = Annotated[
 ]
 
 
-def _prompt(command: Callable[..., int]) -> Callable[..., int]:
-    """The command on a thread of its own: an interrupt then ends it within a second."""
-
-    @functools.wraps(command)
-    def run(**arguments: Any) -> int:
-        try:
-            return INTERRUPTS.aside(lambda: command(**arguments))
-        except KeyboardInterrupt:
-            INTERRUPTS.settle()
-            if sys.stderr.isatty():
-                sys.stderr.write("\r\x1b[2K\x1b[?25h")  # the bar, and the cursor that it hid
-            streams.fail("interrupted.", as_json=bool(arguments.get("as_json")))
-            INTERRUPTS.leave()
-
-    return run
-
-
 @app.callback()
 def start(version: Version = False) -> None:
     """Measure how lazily a neural network trains, and train it beyond."""
@@ -112,7 +87,7 @@ def list_figures(as_json: Json = False) -> int:
     if as_json:
         streams.print_json({"figures": [rendering.figure_dict(figure) for figure in figures]})
     else:
-        rendering.show_figures(_console(), figures)
+        rendering.show_figures(surroundings.console(), figures)
     return 0
 
 
@@ -166,12 +141,12 @@ def run(
     from unlazy.experiments import rendering, run_experiment
 
     advice = f"finished cells are stored in '{out}', and the same command resumes after them."
-    with _interruptible(advice), contextlib.ExitStack() as until_end:
+    with surroundings.interruptible(advice), contextlib.ExitStack() as until_end:
         # Before JAX is imported, and so before the figures are.
-        progress = _reporter(until_end)
+        progress = surroundings.reporter(until_end)
         reports = []
         for experiment in _chosen(names, every, preset, as_json=as_json):
-            with _aside(as_json):
+            with surroundings.aside(as_json):
                 report = run_experiment(
                     experiment,
                     preset,
@@ -185,7 +160,7 @@ def run(
                 )
             reports.append(report)
             if not as_json:
-                rendering.show_report(_console(), report)
+                rendering.show_report(surroundings.console(), report)
     if as_json:
         streams.print_json({"figures": [report.to_dict() for report in reports]})
     return 0 if all(report.ok for report in reports) else 1
@@ -193,7 +168,7 @@ def run(
 
 @app.command(cls=options.Command)
 @options.named({"preprocess=False": "--raw"})
-@_prompt
+@surroundings.ends_promptly
 def measure(
     file: Annotated[
         Path,
@@ -236,10 +211,10 @@ def measure(
     from unlazy.experiments import save_figure
     from unlazy.laziness.label_report.files import measure_file
 
-    _check_files(html, None, out)
+    surroundings.check_files(html, None, out)
     with contextlib.ExitStack() as until_end:
-        _keep_programs(until_end)
-        with _aside(as_json), _bar(f"measuring {file.name}") as progress:
+        surroundings.keep_programs(until_end)
+        with surroundings.aside(as_json), surroundings.bar(f"measuring {file.name}") as progress:
             report = measure_file(
                 file,
                 x=[name for name in x.split(",") if name],
@@ -301,13 +276,13 @@ def diagnose(
     from unlazy.experiments import figures
     from unlazy.laziness import scripts
 
-    _check_files(html, plot)
+    surroundings.check_files(html, plot)
     with contextlib.ExitStack() as until_end:
-        _keep_programs(until_end)
-        with _aside(True):
+        surroundings.keep_programs(until_end)
+        with surroundings.aside(True):
             given = scripts.described(target)
             bytes_ = None if memory is None else memory * 2**30
-            with _bar(f"diagnosing {target}") as progress:
+            with surroundings.bar(f"diagnosing {target}") as progress:
                 report = scripts.report_on(
                     given, target, seconds=seconds, memory=bytes_, progress=progress
                 )
@@ -343,7 +318,7 @@ def report(
     def find(name: str) -> "Experiment | None":
         return papers.get(name) if name in papers.names() else None
 
-    with _aside(as_json), _bar("report") as progress:
+    with surroundings.aside(as_json), surroundings.bar("report") as progress:
         site = write_report(out, to, find=find, progress=progress)
     if as_json:
         streams.print_json(site.to_dict())
@@ -362,7 +337,7 @@ def doctor(out: Out = Path("runs"), as_json: Json = False) -> int:
     if as_json:
         streams.print_json(findings)
     else:
-        rendering.show_findings(_console(), findings)
+        rendering.show_findings(surroundings.console(), findings)
     return 0 if findings["ok"] else 1
 
 
@@ -371,11 +346,11 @@ def main(args: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if args is None else list(args)
     with streams.guarded(), INTERRUPTS.watched():
         try:
-            with _interruptible():
+            with surroundings.interruptible():
                 code = _call(arguments)
         except Exception as error:
             INTERRUPTS.settle()
-            code = _fail_with(error, as_json="--json" in arguments)
+            code = surroundings.fail_with(error, as_json="--json" in arguments)
     sys.exit(code)
 
 
@@ -393,61 +368,6 @@ def _call(arguments: list[str]) -> Any:
     return code
 
 
-@contextlib.contextmanager
-def _interruptible(advice: str = "") -> Iterator[None]:
-    """Report an interrupt as an error, even if a library swallowed it or raised another error."""
-    try:
-        yield
-        INTERRUPTS.check()
-    except InterruptError:
-        raise
-    except BaseException as error:
-        if not isinstance(error, KeyboardInterrupt) and INTERRUPTS.received is None:
-            raise
-        interrupt = InterruptError(f"interrupted; {advice}" if advice else "interrupted.")
-        interrupt.exit_code = INTERRUPTS.exit_code
-        raise interrupt from error
-
-
-def _reporter(until_end: contextlib.ExitStack) -> "Callable[[], Reporter]":
-    """Start keeping compiled programs; returns a function that makes a reporter per figure."""
-    from unlazy.experiments import PassingReporter, reporter_for
-
-    keep = _keep_programs(until_end)
-    return lambda: PassingReporter(
-        reporter_for(sys.stderr), check=INTERRUPTS.check, after_cell=keep
-    )
-
-
-def _keep_programs(until_end: contextlib.ExitStack) -> "Callable[[], None]":
-    """Keep compiled programs from here on; returns a function that keeps those made up to now."""
-    from unlazy.experiments import kept_programs, reporter_for
-
-    return until_end.enter_context(kept_programs(lambda text: reporter_for(sys.stderr).note(text)))
-
-
-def _check_files(html: Path | None, plot: Path | None, out: Path | None = None) -> None:
-    """Raise before anything is computed if a result could not be written."""
-    from unlazy.core import disk
-
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
-        raise UnlazyError(f"`--plot` must end in .png or .svg, got '{plot}'.")
-    for option, path in {"--html": html, "--plot": plot}.items():
-        if path is not None and (path == Path() or path.is_dir()):
-            raise UnlazyError(f"`{option}` must name a file, got the folder '{path}'.")
-    folders = [path.parent for path in (html, plot) if path is not None]
-    for folder in (*folders, *([out] if out is not None else [])):
-        # Not `disk.nearest_existing`: an error should show the path as it was typed.
-        disk.check_writable(next(p for p in (folder, *folder.parents) if os.path.lexists(p)))
-
-
-def _bar(name: str) -> "contextlib.AbstractContextManager[Progress]":
-    """A bar on a terminal, nothing elsewhere; the work can be interrupted wherever it reports."""
-    from unlazy.experiments.bars import bar_on
-
-    return bar_on(sys.stderr, name, check=INTERRUPTS.check)
-
-
 def _chosen(
     names: list[str] | None, every: bool, preset: str, *, as_json: bool
 ) -> "list[Experiment]":
@@ -457,36 +377,8 @@ def _chosen(
     if bool(names) == every:
         known = ", ".join(papers.names())
         raise UnlazyError(f"Give either `NAME` or `--all`: unlazy run NAME. Known: {known}.")
-    with _aside(as_json):
+    with surroundings.aside(as_json):
         experiments = [papers.get(name) for name in names or papers.names()]
         for experiment in experiments:
             experiment.preset(preset)
     return experiments
-
-
-def _aside(as_json: bool) -> contextlib.AbstractContextManager[Any]:
-    """Send what libraries print to standard error if standard output is JSON."""
-    return contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
-
-
-def _fail_with(error: Exception, *, as_json: bool) -> int:
-    """Report an error in one line, with a traceback only if nobody foresaw it."""
-    if isinstance(error, options.UsageError):
-        return streams.fail(options.mistake(error), as_json=as_json)
-    from unlazy.experiments import CellError
-
-    # These are wrappers that say what failed; the cause tells whether it was foreseen.
-    cause = error.__cause__ if isinstance(error, CellError | UserCodeError) else error
-    if isinstance(cause, UnlazyError):
-        return streams.fail(str(error), as_json=as_json, code=cause.exit_code)
-    with contextlib.suppress(OutputError):
-        traceback.print_exception(cause, file=sys.stderr)
-    kind = "" if isinstance(error, UnlazyError) else f"{type(error).__name__}: "
-    return streams.fail(f"{kind}{error}", as_json=as_json)
-
-
-def _console() -> "rich.console.Console":
-    """Standard output for people, wide if it is not a terminal so that tables do not wrap."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 120)

@@ -46,7 +46,7 @@ from unlazy.core.errors import UnlazyError
 
 SOURCE = Path(unlazy.__file__).parent
 EXAMPLES = Path(__file__).parent / "fuzz_examples.txt"  # for names whose docstring has none
-NO_ROOMS = {"__main__", "cli", "core", "options", "papers"}
+NO_ROOMS = {"__main__", "cli", "core", "options", "papers", "surroundings"}
 
 
 class Call(NamedTuple):

@@ -22,7 +22,7 @@ ROOMS = (
     # A paper may use what an earlier one proved.
     *("papers.shared", "papers.arora2019", "papers.bai_lee2020", "papers.allenzhu_li_liang2019"),
     *("papers.allenzhu_li2019", "papers.nichani2022"),
-    *("papers.catalogue", "papers", "options", "cli", "__main__"),
+    *("papers.catalogue", "papers", "options", "surroundings", "cli", "__main__"),
 )
 PACKAGES = [
     *(info.name for info in pkgutil.iter_modules([str(SOURCE)]) if info.name != "__main__"),
@@ -162,3 +162,8 @@ def test_an_instrument_knows_no_learner(path):
     # Where a learner has a closed form, it offers it and the instrument asks for it.
     allowed = {"unlazy.nets.partition", "unlazy.nets.combine"}
     assert not {name for name in imported_names(path) if room_of(name) == "nets"} - allowed
+
+
+def test_no_file_is_longer_than_one_concept_takes():
+    # If one is: which part of it is a concept of its own?
+    assert not [path for path in FILES if len(path.read_text().splitlines()) > 400]

@@ -21,7 +21,7 @@ which is what has been learnt, however little that is.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,3 +172,22 @@ def _finite(times: Float64[np.ndarray, " T"]) -> Float64[np.ndarray, " T"]:
 
 def _complex(values: Float64[np.ndarray, " r"]) -> Complex128[np.ndarray, " r"]:
     return np.asarray(values, np.complex128)
+
+
+def first_step(reached: Callable[[int | float], bool]) -> int | float:
+    """The first step at which a goal is reached, by bisection; infinity if it never is.
+
+    What has been reached must stay so at all later steps.
+    """
+    if not reached(math.inf):
+        return math.inf
+    if reached(0):
+        return 0
+    high = 1
+    while not reached(high):
+        high *= 2
+    low = high // 2  # not reached there
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

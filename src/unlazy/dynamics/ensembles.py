@@ -10,7 +10,8 @@ from unlazy.core.checks import as_number
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.dynamics.decays import Share, Steps, as_times, as_whole_steps
-from unlazy.dynamics.kernel_dynamics import KernelDynamics, check_complete, weights_of
+from unlazy.dynamics.kernel_dynamics import KernelDynamics
+from unlazy.dynamics.rules import check_complete
 from unlazy.kernels.layouts import CrossGram, Gram, unflat
 from unlazy.kernels.posteriors import Gaussian
 
@@ -45,7 +46,7 @@ class Ensemble(eqx.Module):
         layout, tail = self.flow.layout, self.flow.tail
         points = len(self.cross) // (layout.outputs or 1)
         with float64():
-            found = [self._moments(row) for row in weights_of(self.flow, share)]
+            found = [self._moments(row) for row in self.flow.components.weights(share)]
         mean = np.array([mean for mean, _ in found]).reshape(*times, points, *tail)
         size = len(self.cross)
         covariance = np.array([spread for _, spread in found]).reshape(*times, size, size)
@@ -105,7 +106,7 @@ def ensemble(
         >>> print(end.mean, end.covariance)
         [1.] [[0.5]]
     """
-    check_complete(flow, "flow")
+    check_complete(flow.eigenvectors.shape, "flow")
     if flow.start is not None:
         raise ValueError(
             "`flow` must be without `start`, got initial outputs. The networks of an ensemble "

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kernel predicts for training on the squared loss, in closed form."""
 
-import math
 from typing import Any
 
 import equinox as eqx
@@ -14,17 +13,10 @@ from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.core.panels import panel
-from unlazy.dynamics.curves import (
-    Losses,
-    draw_losses,
-    draw_spectrum,
-    drawn_steps,
-    horizon,
-    recorded,
-)
-from unlazy.dynamics.decays import Rule, Share, Steps, as_times, as_whole_steps
+from unlazy.dynamics import curves, rules
+from unlazy.dynamics.components import Components
+from unlazy.dynamics.decays import Rule, Share, Steps, as_times, as_whole_steps, first_step
 from unlazy.dynamics.krylov_spaces import krylov_space
-from unlazy.dynamics.rules import as_start, check_falling, checked_rule, initial_error
 from unlazy.dynamics.trajectories import Trajectory
 from unlazy.kernels import KernelOperator
 from unlazy.kernels.layouts import CrossGram, Gram, Layout, layout_of, total_ridge
@@ -167,7 +159,7 @@ class KernelDynamics(eqx.Module):
         """
         n = H.shape[0]
         check_labels(y, n)
-        wanted = initial_error(np.asarray(y, np.float64), start)
+        wanted = rules.initial_error(np.asarray(y, np.float64), start)
         rule = krylov_space(H, wanted.reshape(n, -1), tolerance=tolerance, max_basis=max_basis)
         with float64():
             vectors = jnp.asarray(rule.vectors)
@@ -175,8 +167,8 @@ class KernelDynamics(eqx.Module):
             gram_eigenvalues(rule.nodes, n, eps=H.tiles.eps),
             vectors,
             rule.projections.reshape(-1, *np.shape(y)[1:]),
-            *checked_rule((learning_rate, momentum, ridge), float(rule.nodes[0])),
-            as_start(start),
+            *rules.checked_rule((learning_rate, momentum, ridge), float(rule.nodes[0])),
+            rules.as_start(start),
             Layout(n, None),
             np.shape(y)[1:],
             rule.change,
@@ -192,12 +184,12 @@ class KernelDynamics(eqx.Module):
         layout: Layout,
     ) -> "KernelDynamics":
         values = gram_eigenvalues(eigen.values)
-        wanted = layout.flat_outputs(initial_error(np.asarray(y, np.float64), start))
+        wanted = layout.flat_outputs(rules.initial_error(np.asarray(y, np.float64), start))
         with float64():
             projections = np.asarray(eigen.vectors.T @ jnp.asarray(wanted))
-        checked = checked_rule(rule, float(values[0]))
+        checked = rules.checked_rule(rule, float(values[0]))
         pairs = values, eigen.vectors, projections
-        return cls(*pairs, *checked, as_start(start), layout, np.shape(y)[1:])
+        return cls(*pairs, *checked, rules.as_start(start), layout, np.shape(y)[1:])
 
     @entry
     def with_labels(self, y: Float[Array | np.ndarray, "n *c"]) -> "KernelDynamics":
@@ -205,7 +197,7 @@ class KernelDynamics(eqx.Module):
 
         Not for dynamics from an operator, whose space is for their own labels only.
         """
-        check_complete(self, "with_labels")
+        rules.check_complete(self.eigenvectors.shape, "with_labels")
         self.layout.check_outputs(y, "y")
         eigen = Eigen(self.eigenvalues, self.eigenvectors)
         rule = self.learning_rate, self.momentum, self.ridge
@@ -222,24 +214,24 @@ class KernelDynamics(eqx.Module):
     @property
     def curvatures(self) -> Float64[np.ndarray, " r"]:
         r"""The eigenvalues of the loss with its penalty, $\lambda_i + \rho$."""
-        return self.eigenvalues + self.ridge
+        return self.components.curvatures
 
     @property
     def energies(self) -> Float64[np.ndarray, " r"]:
         r"""Share of the labels on each eigenvector, $(v_i^\top y)^2 / \|y\|^2$; sums to one."""
-        squares = self._squares
+        squares = self.components.squares
         total = squares.sum()
         return squares / total if total > 0 else squares
 
     @entry
     def residual(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
         r"""$\|y - u(k)\|$ at each of `steps`."""
-        return np.asarray(np.sqrt(self._squared_residual(steps)))
+        return np.asarray(np.sqrt(self.components.squared_residual(self.rule, steps)))
 
     @entry
     def loss(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
         r"""$\frac12 \|y - u(k)\|^2$ at each of `steps`: a sum over the samples."""
-        return np.asarray(self._squared_residual(steps) / 2)
+        return np.asarray(self.components.squared_residual(self.rule, steps) / 2)
 
     @entry
     def outputs(
@@ -306,7 +298,7 @@ class KernelDynamics(eqx.Module):
                 f"`step` must be a number, got step={short(step)}. Use at_step(steps).movement for "
                 "several."
             )
-        return float(self._movement(self._by_steps(step))[0])
+        return float(self.components.movement(self._by_steps(step))[0])
 
     @entry
     def steps_to(self, relative_loss: float) -> int | float:
@@ -320,20 +312,11 @@ class KernelDynamics(eqx.Module):
             raise ValueError(
                 f"`relative_loss` must be in (0, 1], got relative_loss={relative_loss}."
             )
-        check_falling(self.learning_rate, self.momentum, float(self.eigenvalues[0]), self.ridge)
+        rules.check_falling(
+            self.learning_rate, self.momentum, float(self.eigenvalues[0]), self.ridge
+        )
         goal = relative_loss * float(self.loss(0))
-        if float(self.loss(math.inf)) > goal:
-            return math.inf
-        high = 1
-        while float(self.loss(high)) > goal:
-            high *= 2
-        low = high // 2  # not reached at `low`, or `low` is 0
-        if float(self.loss(0)) <= goal:
-            return 0
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if float(self.loss(middle)) <= goal else (middle, high)
-        return high
+        return first_step(lambda step: float(self.loss(step)) <= goal)
 
     @entry
     def plot(
@@ -362,10 +345,10 @@ class KernelDynamics(eqx.Module):
             >>> print(ax.get_xlabel(), ax.get_yscale(), len(ax.get_lines()))
             step log 2
         """
-        found, is_stable = recorded(measured), self.learning_rate < self.max_learning_rate
-        at = drawn_steps(steps, found, lambda: horizon(self.loss, is_stable=is_stable))
-        predicted, start = Losses(at, self.loss(at)), float(self.loss(0))
-        return draw_losses(ax, predicted, start, found, relative=relative, label=label)
+        found, stable = curves.recorded(measured), self.learning_rate < self.max_learning_rate
+        at = curves.drawn_steps(steps, found, lambda: curves.horizon(self.loss, is_stable=stable))
+        predicted, start = curves.Losses(at, self.loss(at)), float(self.loss(0))
+        return curves.draw_losses(ax, predicted, start, found, relative=relative, label=label)
 
     @entry
     def plot_spectrum(self, ax: Axes | None = None) -> Axes:
@@ -378,7 +361,7 @@ class KernelDynamics(eqx.Module):
             ax: where to draw; None for a new figure, which is `plot_spectrum().figure`.
         """
         with panel(ax) as ax:
-            draw_spectrum(ax, self.eigenvalues, self.energies)
+            curves.draw_spectrum(ax, self.eigenvalues, self.energies)
         return ax
 
     @property
@@ -387,15 +370,16 @@ class KernelDynamics(eqx.Module):
         return Rule(self.learning_rate, self.momentum)
 
     @property
-    def _squares(self) -> Float64[np.ndarray, " r"]:
-        return (self.projections**2).reshape(len(self.eigenvalues), -1).sum(axis=1)
+    def components(self) -> Components:
+        """What there is along each eigenvector, apart from the eigenvectors themselves."""
+        return Components(self.eigenvalues, self.projections, self.ridge)
 
     def _by_steps(self, steps: Steps, name: str = "step") -> Share:
         with np.errstate(over="ignore"):  # above the largest rate the prediction does diverge
             return self.rule.by_steps(self.curvatures, as_whole_steps(steps, name))
 
     def _trajectory(self, share: Share, times: tuple[int, ...]) -> Trajectory:
-        weights = weights_of(self, share)
+        weights = self.components.weights(share)
         by_column = weights.T.reshape(*weights.T.shape, *[1] * (self.projections.ndim - 1))
         scaled = by_column * self.projections[:, None]  # (r, T, *c)
         with float64():
@@ -404,8 +388,8 @@ class KernelDynamics(eqx.Module):
             outputs = jnp.tensordot(self.eigenvectors, jnp.asarray(moved), 1)
         train = np.moveaxis(np.asarray(outputs), 1, 0).reshape(*times, self.layout.n, *self.tail)
         return Trajectory(
-            (self._squared_left(share) / 2).reshape(times),
-            self._movement(share).reshape(times),
+            (self.components.squared_left(share) / 2).reshape(times),
+            self.components.movement(share).reshape(times),
             train if self.start is None else self.start + train,
             np.moveaxis(np.asarray(found), 1, 0).reshape(
                 *times, len(found), *self.projections.shape[1:]
@@ -413,39 +397,3 @@ class KernelDynamics(eqx.Module):
             self.layout,
             self.start is not None,
         )
-
-    def _movement(self, share: Share) -> Float64[np.ndarray, " T"]:
-        return np.sqrt(weights_of(self, share) ** 2 @ (self.eigenvalues * self._squares))
-
-    def _squared_left(self, share: Share) -> Float64[np.ndarray, " T"]:
-        """The squared residual; a ridge holds back the share ridge / curvature for ever."""
-        positive = self.curvatures > 0
-        held = np.where(positive, self.ridge / np.where(positive, self.curvatures, 1), 0)
-        with np.errstate(over="ignore"):
-            return (held + (1 - held) * share.left) ** 2 @ self._squares
-
-    def _squared_residual(self, steps: Steps) -> Float64[np.ndarray, "*shape"]:
-        flat = as_times(steps, "steps") if self.momentum == 0 else as_whole_steps(steps, "steps")
-        # A block of steps at a time: 10^4 samples times 10^4 steps would take 0.8 GB at once.
-        size = max(1, 2**24 // len(self.eigenvalues))
-        blocks = [flat[start : start + size] for start in range(0, flat.size, size)]
-        with np.errstate(over="ignore"):
-            shares = (self.rule.by_steps(self.curvatures, block) for block in blocks)
-            values = [self._squared_left(share) for share in shares]
-        return np.concatenate([np.zeros(0), *values]).reshape(np.shape(steps))
-
-
-def check_complete(flow: KernelDynamics, name: str) -> None:
-    """Raise unless all eigenvectors are there, which `name` needs."""
-    m, r = flow.eigenvectors.shape
-    if r < m:
-        raise ValueError(
-            f"`{name}` must have all eigenvectors, got dynamics from an operator with {r} of {m}. "
-            "Use from_gram, or from_operator with the new labels."
-        )
-
-
-def weights_of(flow: KernelDynamics, share: Share) -> Float64[np.ndarray, "T r"]:
-    """What has been learnt over the curvature: coefficients per unit of `projections`."""
-    positive = flow.eigenvalues > 0
-    return np.where(positive, share.learnt / np.where(positive, flow.curvatures, 1), 0)

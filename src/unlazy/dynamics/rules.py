@@ -73,3 +73,13 @@ def check_falling(learning_rate: float, momentum: float, largest: float, ridge: 
             f"step, got learning_rate={learning_rate:.4g} and "
             f"1/(lambda_max + ridge)={1 / curvature:.4g}."
         )
+
+
+def check_complete(shape: tuple[int, ...], name: str) -> None:
+    """Raise unless there are as many eigenvectors as rows, which `name` needs."""
+    m, r = shape
+    if r < m:
+        raise ValueError(
+            f"`{name}` must have all eigenvectors, got dynamics from an operator with {r} of {m}. "
+            "Use from_gram, or from_operator with the new labels."
+        )
