@@ -32,6 +32,17 @@ _SIBLING = Path(__file__).parents[2] / "shared" / "data"
 _REAL_DATA = Path(os.environ.get("UNLAZY_DATA") or _SIBLING)
 
 
+_SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text().splitlines())
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    """Mark what takes long, as measured; `slow_list.py` says how, and writes the list."""
+    for item in items:
+        if item.nodeid in _SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish():
     """Collect garbage seldom: traces make millions of objects, of which few are in cycles."""
     gc.collect()
