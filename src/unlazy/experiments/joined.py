@@ -41,11 +41,16 @@ class JoinedTable:
         )
 
     def csv(self) -> bytes:
-        """The table as text."""
+        """The table as text, with a column for each setting in which its cells differ.
+
+        The whole configuration in every row would be most of the file.
+        """
+        columns = {_SEED: self.columns[_SEED], **_differing(self.columns[_CONFIG])}
+        columns |= {name: column for name, column in self.columns.items() if name != _CONFIG}
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*(c.tolist() for c in self.columns.values()), strict=True))
+        writer.writerow(columns)
+        writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
         return text.getvalue().encode()
 
 
@@ -189,6 +194,30 @@ def _entries(cells: Sequence[StoredCell]) -> list[JoinedTable]:
 
 def _stacked(tables: Sequence[Table]) -> Table:
     return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
+def _differing(configs: np.ndarray) -> Table:
+    """The settings that are not the same in all configurations, as columns such as `cell_width`."""
+    texts, where = np.unique(configs, return_inverse=True)
+    settings = [dict(_settings(json.loads(text), "cell")) for text in texts.tolist()]
+    names = dict.fromkeys(name for one in settings for name in one)
+    columns = {name: [one.get(name, "") for one in settings] for name in names}
+    return {
+        name: np.array([str(value) for value in values])[where]
+        for name, values in columns.items()
+        if any(value != values[0] for value in values)
+    }
+
+
+def _settings(config: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The scalars and lists of an encoded configuration, under names such as `cell_task_n`."""
+    if isinstance(config, dict):
+        for part, value in config.items():
+            yield from _settings(value, f"{name}_{part}")
+    elif isinstance(config, list):
+        yield name, " ".join(map(str, config))
+    else:
+        yield name, "" if config is None else config
 
 
 def _arrays(entries: Table) -> dict[str, np.ndarray]:

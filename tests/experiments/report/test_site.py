@@ -93,7 +93,9 @@ def test_tables_can_be_downloaded_in_both_formats(site):
         assert one.num_rows == 30
         np.testing.assert_array_equal(one["mean"].to_numpy(), wanted)
         np.testing.assert_array_equal(one["cell_seed"].to_numpy(), np.repeat([0, 1, 2], 10))
-        assert json.loads(one["cell_config"][29].as_py())["index"] == 2
+    assert json.loads(table["cell_config"][29].as_py())["index"] == 2
+    np.testing.assert_array_equal(text["cell_index"].to_numpy(), np.repeat([0, 1, 2], 10))
+    assert text.column_names == ["cell_seed", "cell_index", "step", "mean", "sign"]  # n is the same
 
 
 def test_the_size_is_that_of_the_files(site):
