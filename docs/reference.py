@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes `reference.md` and `reference/`: every public name, a page a room, from the stubs.
+"""Writes `reference.md` and `reference/`: every public name, one page per room, from the stubs.
 
 The pages hold names alone; what is said of them is read from docstrings when the site is built.
 """
@@ -20,7 +20,7 @@ ROOMS = {
     "What they lean on": (
         *("data", "nets", "activations", "losses", "linalg", "special", "core", "experiments"),
     ),
-    "One room a paper": (
+    "One room per paper": (
         *("papers.arora2019", "papers.bai_lee2020", "papers.allenzhu_li_liang2019"),
         *("papers.allenzhu_li2019", "papers.nichani2022", "papers.shared"),
     ),
@@ -52,8 +52,8 @@ def _index() -> str:
     parts = [
         "---\nsearch:\n  exclude: true  # what it lists is found on the pages of the rooms\n---",
         "# Reference",
-        "Every public name with the first line of what is said of it, a page a room. Find a name "
-        "with the search above, or on this page with the browser's own.",
+        "Every public name with the first line of its docstring, and one page per room. Find a "
+        "name with the search above, or on this page with the browser's own.",
         "`import unlazy as ul` has the rooms, as `ul.kernels`, and these names:",
         _table(top),
     ]
