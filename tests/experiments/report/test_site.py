@@ -161,7 +161,10 @@ def test_other_data_than_was_found_leaves_the_drawn_figure(runs, toy, tmp_path):
 
     other = dataclasses.replace(toy.EXPERIMENT, cells=cells)
     write_report(runs, tmp_path, find=lambda _: other)
-    assert 'id="panels"' not in (tmp_path / PAGE).read_text()
+    text = (tmp_path / PAGE).read_text()
+    assert 'id="panels"' not in text
+    assert "found other data sets" in text
+    assert "found other data sets" in text
 
 
 def test_a_second_report_is_the_same(site, runs, find, tmp_path):

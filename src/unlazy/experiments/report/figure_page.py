@@ -11,8 +11,13 @@ from unlazy.experiments.report.panels import Panel
 from unlazy.experiments.report.stored import StoredRun
 
 
-def figure_page(run: StoredRun, downloads: Sequence[str], panels: Sequence[Panel]) -> str:
-    """The page; `downloads` are addresses of files, `panels` what the figure shows, if known."""
+def figure_page(
+    run: StoredRun, downloads: Sequence[str], panels: Sequence[Panel], remark: str = ""
+) -> str:
+    """The page; `downloads` are addresses of files, `panels` what the figure shows, if known.
+
+    The remark says why there are no panels.
+    """
     title = run.code.title if run.code else run.experiment
     about = f": {run.code.presets[run.preset].about}" if run.code else ""
     command = f"unlazy run {run.experiment} --preset {run.preset}"
@@ -22,7 +27,7 @@ def figure_page(run: StoredRun, downloads: Sequence[str], panels: Sequence[Panel
 <p class="soft">{escape(f"{run.experiment}, preset {run.preset}{about}")}</p>
 {problem}</header>
 <main id="content">
-{_figure(downloads, panels, title)}
+{_figure(downloads, panels, title, remark)}
 {_claims(run)}
 {_details("Configuration", _configuration(run))}
 {_details("Computed with", _environment(run))}
@@ -33,7 +38,7 @@ def figure_page(run: StoredRun, downloads: Sequence[str], panels: Sequence[Panel
     return page(f"{run.experiment}, {run.preset}", body, scripts=scripts)
 
 
-def _figure(downloads: Sequence[str], panels: Sequence[Panel], title: str) -> str:
+def _figure(downloads: Sequence[str], panels: Sequence[Panel], title: str, remark: str) -> str:
     pictures = [name for name in downloads if name.endswith("figure.png")]
     drawn = (
         f'<img class="drawn" src="{escape(pictures[0])}" alt="{escape(_in_words(panels, title))}">'
@@ -41,7 +46,8 @@ def _figure(downloads: Sequence[str], panels: Sequence[Panel], title: str) -> st
         else "<p>No drawn figure is stored.</p>"
     )
     if not panels:
-        return f"<figure>{drawn}</figure>"
+        said = f'<p class="soft">{escape(remark)}</p>' if remark else ""
+        return f"<figure>{drawn}</figure>{said}"
     # Nothing in it can be taken for a tag, not even for the end of the script.
     data = json.dumps(list(panels), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return f"""<section class="interactive" aria-label="Interactive figure">

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DRAWN = ("figure.png", "figure.svg")
+_OTHER_DATA = (
+    "Shown as it was drawn: this run found other data sets than are found now. Set UNLAZY_DATA to "
+    "their folder and write the report again to zoom into the figure."
+)
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,9 @@ class _Site:
             self.write(f"{folder}/{file}", content)
             downloads.append(f"{folder}/{file}")
         panels = drawn_panels(run) if interactive else []
-        self.write(f"{run.slug}.html", figure_page(run, downloads, panels).encode())
+        other_data = interactive and not panels and run.code is not None and not run.problem
+        page = figure_page(run, downloads, panels, _OTHER_DATA if other_data else "")
+        self.write(f"{run.slug}.html", page.encode())
 
 
 def drawn_panels(run: StoredRun) -> list[Panel]:
