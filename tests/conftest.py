@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strict set-up of every test: no silent promotion, x64 off as our users run it."""
 
+import fcntl
 import gc
 import json
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +25,10 @@ _QUICK = "--xla_cpu_use_fusion_emitters=false"
 _AS_USERS = os.environ.get("XLA_FLAGS", _QUICK) != _QUICK  # a worker inherits ours
 if version("jaxlib").startswith("0.10."):
     os.environ.setdefault("XLA_FLAGS", _QUICK)
+
+# A suite that was started in the background ignores Ctrl-C, and so would what it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -187,17 +193,35 @@ def _reports(processes):
             process.communicate()
 
 
+def _once(tmp_path_factory, name, compute):
+    """What `compute` returns, computed by one of the suite's processes for all of them."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # which all workers of a run share
+    with (folder / f"{name}.json").open("a+") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        kept.seek(0)
+        if not (text := kept.read()):
+            text = json.dumps(compute())
+            kept.write(text)
+    return json.loads(text)
+
+
 @pytest.fixture(scope="session")
-def eight_devices():
+def eight_devices(tmp_path_factory):
     """What `mesh_checks.py` finds on eight virtual devices of one process."""
-    [report] = _reports([_mesh_checks(8)])
+    [report] = _once(tmp_path_factory, "eight_devices", lambda: list(_reports([_mesh_checks(8)])))
     return report
 
 
 @pytest.fixture(scope="session")
-def two_processes():
+def two_processes(tmp_path_factory):
     """What two processes of two virtual devices find, each for itself."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    return list(_reports([_mesh_checks(2, address, str(i)) for i in range(2)]))
+
+    def compute():
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        return list(_reports([_mesh_checks(2, address, str(i)) for i in range(2)]))
+
+    return _once(tmp_path_factory, "two_processes", compute)
