@@ -108,6 +108,7 @@ def test_a_refutation_that_is_on_record_exits_0(call, toy, monkeypatch):
         (["run"], "Known: toy/figure1"),
         (["run", "toy/figure1", "--all"], "either `NAME` or `--all`"),
         (["run", "toy/figure2"], "Did you mean 'toy/figure1'?"),
+        (["run", "toy"], "must be one of this paper's figures, got 'toy'."),
         (["run", "toy/figure1", "--preset", "qick"], "Did you mean 'quick'?"),
         (["run", "toy/figure1", "--bogus"], "--bogus"),
         (["run", "toy/figure1", "more"], "more"),

@@ -72,13 +72,17 @@ def test_a_column_that_is_not_there_is_answered_with_those_that_are(call, people
     code, out, err = call(people[0])
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert "`--y` must be a known name, got --y='y'. Known: id, size, group, kind." in err
+    assert "`--y` must name the column of the labels, as none is called 'y'." in err
+    assert "Columns: id, size, group, kind." in err
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--x", "siz"], "`--x` must be a known name, got --x='siz'. Did you mean 'size'?"),
+        (
+            ["--x", "siz"],
+            "`--x` must be one of the columns or arrays, got --x='siz'. Did you mean 'size'?",
+        ),
         (["--x", "size,kind"], "`--x` must leave out 'kind', which `--y` names as the labels."),
         (["--task", "guess"], "`--task` must be one of auto, classify, regress, got 'guess'."),
         (["--task", "regress"], "`--y` must be numbers for --task='regress'"),

@@ -183,7 +183,10 @@ def measure(
     x: Annotated[
         str, typer.Option(metavar="NAMES", help="Input columns, joined by commas; or an array.")
     ] = "",
-    y: Annotated[str, typer.Option(metavar="NAME", help="Column or array of the labels.")] = "y",
+    y: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column or array of the labels.", show_default="y"),
+    ] = None,
     task: Annotated[
         str,
         typer.Option(

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from unlazy import options
 from unlazy.core import streams
-from unlazy.core.errors import InterruptError, OutputError, UnlazyError, UserCodeError
+from unlazy.core.errors import (
+    BrokenPipeOutputError,
+    InterruptError,
+    OutputError,
+    UnlazyError,
+    UserCodeError,
+)
 from unlazy.core.interrupts import INTERRUPTS
 
 if TYPE_CHECKING:
@@ -110,6 +116,8 @@ def fail_with(error: Exception, *, as_json: bool) -> int:
 
     # These are wrappers that say what failed; the cause tells whether it was foreseen.
     cause = error.__cause__ if isinstance(error, CellError | UserCodeError) else error
+    if isinstance(cause, BrokenPipeOutputError):
+        return cause.exit_code  # the reader has what it wanted, as `head` does
     if isinstance(cause, UnlazyError):
         return streams.fail(str(error), as_json=as_json, code=cause.exit_code)
     with contextlib.suppress(OutputError):

@@ -117,7 +117,7 @@ def test_streams_without_a_file_are_left_alone(monkeypatch):
         ("--help >&-", 74, "unlazy: standard output is closed. Send it to a file or to /dev/null."),
         ("--help 2>&-", 0, ""),
         ("nonsense 2>&-", 2, ""),
-        ("--version | true", 141, "unlazy: the reader of standard output went away."),
+        ("--version | true", 141, ""),
         ("--help > /dev/full", 74, "unlazy: cannot write to standard output: no space left on"),
         ("nonsense --json > /dev/full", 2, "unlazy: No such command 'nonsense'."),
     ],

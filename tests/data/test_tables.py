@@ -67,7 +67,7 @@ def test_each_mistake_has_its_line(paths, tmp_path):
         (csv, {"y": "knid"}, "Did you mean 'kind'"),
         (csv, {"y": "kind", "x": ["note"]}, "must be numeric columns .* got note"),
         (parquet, {"y": "kind", "x": ["heigth"]}, "Did you mean 'height'"),
-        (npz, {"y": "label"}, "must be a known name, got y='label'"),
+        (npz, {"y": "label"}, "must be one of the columns or arrays, got y='label'"),
     ]
     for path, arguments, message in cases:
         with pytest.raises(DataFileError, match=message):

@@ -301,19 +301,26 @@ def calling(name: str, arguments: str) -> Iterator[None]:
 _MOST_NAMES = 100  # listed in a message
 
 
-def check_name(value: str, known: Iterable[str], name: str) -> None:
+def check_name(value: str, known: Iterable[str], name: str, kind: str = "a known name") -> None:
     """Raise unless `value` is one of the `known` names, suggesting the nearest."""
     known = list(known)
     if value in known:
         return
-    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
+    # One letter or two are near to any word that has them.
+    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4 if len(value) > 2 else 0.6)
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    listed = ", ".join(known[:_MOST_NAMES])
-    if len(known) > _MOST_NAMES:  # a table may have a hundred thousand columns
-        listed += f" and {len(known) - _MOST_NAMES} more"
     raise UnknownNameError(
-        f"`{name}` must be a known name, got {name}={value!r}. {hint}Known: {listed}."
+        f"`{name}` must be {kind}, got {name}={value!r}. {hint}Known: {some_names(known)}."
     )
+
+
+def some_names(names: Iterable[str]) -> str:
+    """The names as a list in words, cut after a hundred."""
+    names = list(names)
+    listed = ", ".join(names[:_MOST_NAMES])
+    if len(names) > _MOST_NAMES:  # a table may have a hundred thousand columns
+        listed += f" and {len(names) - _MOST_NAMES} more"
+    return listed
 
 
 def some_rows(rows: np.ndarray, most: int = 5) -> str:

@@ -66,7 +66,7 @@ def read_npz(
 def check_column(name: str, known: Sequence[str], path: Path, argument: str) -> None:
     """Raise unless a file has exactly one array or column of the name given as `argument`."""
     try:
-        check_name(name, known, argument)
+        check_name(name, known, argument, "one of the columns or arrays")
     except ValueError as error:
         # Names may have line breaks, and be as long as the file.
         raise DataFileError(f"'{path}': {in_short(error, 800)}.") from None

@@ -67,6 +67,8 @@ def get(name: str) -> "Experiment":
         # Not above: it brings in JAX, which a list of the figures can do without.
         from unlazy.core.checks import check_name
 
-        check_name(name, _FIGURES, "name")
+        of_paper = [figure for figure in _FIGURES if figure.startswith(f"{name}/")]
+        kind = "one of this paper's figures" if of_paper else "a known name"
+        check_name(name, of_paper or _FIGURES, "name", kind)
     paper, figure = name.split("/")
     return importlib.import_module(f"unlazy.papers.{paper}.figures.{figure}").EXPERIMENT

@@ -160,7 +160,7 @@ REFUSED = {
     "short rows": (PLAIN + "1,2\n", "Expected 3 columns, got 2"),
     "no such column": (
         PLAIN.replace("a,b,y", "a,b,label"),
-        "`y` must be a known name, got y='y'. Known: a, b, label",
+        "`y` must be one of the columns.*, got y='y'. Known: a, b, label",
     ),
     "label twice": (PLAIN.replace("a,b,y", "a,y,y"), "'y', which occurs 2 times"),
     "no labels": ("a,y\n1,\n2,\n3,\n", "`y` must have a label in some row, got none in 3 rows"),

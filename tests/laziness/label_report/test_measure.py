@@ -242,7 +242,7 @@ def test_the_figure_is_drawn_and_the_page_written(tmp_path):
         (np.eye(3).astype(str), np.arange(3), "`x` must be an array of real numbers"),
         (np.eye(3), np.array([1e200, 0.5, 2.0]), "`y` must be small enough to be squared"),
         (np.eye(3), "label", "`y` must be an array of labels where `x` is an array"),
-        (pd.DataFrame({"a": [1.0]}), "b", "`y` must be a known name, got y='b'"),
+        (pd.DataFrame({"a": [1.0]}), "b", "`y` must be one of the columns, got y='b'"),
         (np.eye(60), np.arange(60).astype(str), "fewer classes than rows, got 60 classes"),
     ],
 )

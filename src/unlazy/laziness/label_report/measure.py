@@ -115,7 +115,7 @@ def _separated(x: Any, y: Any) -> tuple[Any, np.ndarray]:
         if table is None:
             raise ValueError(f"`y` must be an array of labels where `x` is an array, got y={y!r}.")
         names = original_names(table.column_names)
-        check_name(y, names, "y")
+        check_name(y, names, "y", "one of the columns")
         if names.count(y) > 1:
             raise ValueError(
                 f"`y` must be a name that occurs once, got y={y!r}, which occurs {names.count(y)} "

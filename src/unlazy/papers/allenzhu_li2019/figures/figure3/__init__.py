@@ -60,7 +60,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(
             _quick(),
             about="d = 16, m = 50, N = 400, 8 values of beta, 200 epochs, 15 lanes, 3 seeds",
-            takes="a quarter of a minute on two cores",
+            takes="10 seconds on two cores",
         ),
         "paper": Preset(
             _paper(),

@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
                 200,
                 Network(8000, "antisymmetric", 1.0, None, 1000),
             ),
-            about="what data is there, n = 200, m = 8000, lazy initialisation, 1000 steps",
+            about="MNIST and CIFAR-10 (or digits), n = 200, m = 8000, a lazy start, 1000 steps",
             takes="under a minute on two cores",
         ),
         "lazy": Preset(

@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
                 1000,
                 Network(1000, "gaussian", 0.01, None, 2500),
             ),
-            about="what data is there, n = 500, m = 1000, 2500 steps",
+            about="MNIST and CIFAR-10 (or digits), n = 500, m = 1000, 2500 steps",
             takes="about a minute and a half on two cores",
         ),
         "paper": Preset(
