@@ -15,6 +15,7 @@ from unlazy.core.checks import check_finite
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.loss_calls import Loss, as_pytree, call_loss, check_loss_call, current_loss
 from unlazy.core.roles import Role, roles
+from unlazy.core.sheltering import sheltered
 from unlazy.core.trained import Trained, partition
 
 
@@ -47,7 +48,7 @@ def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> O
     constants of a closure are widened.
     """
     check_loss_call(loss, data)
-    loss = as_pytree(loss)
+    loss = as_pytree(sheltered(loss))
     loss, data = (_in_float64(tree) for tree in (loss, data))
     # First apart, then wide: a number in a module is a setting, and no array is made of it.
     arrays, frozen = (_wide_arrays(part) for part in partition(params, trained))

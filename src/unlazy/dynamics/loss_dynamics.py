@@ -14,6 +14,7 @@ from unlazy.core.checks import calling, check_finite
 from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.core.sheltering import sheltered
 from unlazy.dynamics.curves import Losses, draw_losses, drawn_steps, recorded
 from unlazy.dynamics.decays import Rule, Steps, as_times, as_whole_steps
 from unlazy.dynamics.integration import descend, integrate
@@ -192,7 +193,7 @@ def _as_function(loss: str | PointwiseLoss | OutputLoss, y: Array | np.ndarray) 
         raise TypeError(
             f"`loss` must be a function of (outputs, labels) or a name, got loss={loss!r}."
         )
-    return loss
+    return sheltered(loss)
 
 
 def _as_labels(y: Shaped[Array | np.ndarray, "n *c"], n: int) -> Shaped[Array, "n *c"]:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float64
 
 from unlazy.core.float64 import float64
+from unlazy.core.sheltering import sheltered
 
 
 class Widened(eqx.Module):
@@ -42,6 +43,7 @@ def checked_kernel(kernel: Callable, x: Float64[Array, "n *d"]) -> Callable:
     where that gives float32 or fails, with the caller's setting.
     """
     caller = jnp.zeros(()).dtype == jnp.float64
+    kernel = sheltered(kernel)
     try:
         dtype = _probed(kernel, x, x64=True)
     except Exception:

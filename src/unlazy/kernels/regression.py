@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Float64
 from unlazy.core.checks import check_finite
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.core.sheltering import sheltered
 from unlazy.kernels.operators import operator
 from unlazy.kernels.parts import even_parts, of_one_size
 from unlazy.kernels.solving import Solution
@@ -95,7 +96,7 @@ class FittedKernelRegression(eqx.Module):
 
     def _of_arrays(self, x1: Any, x2: Any) -> Any:
         """The kernel, which may be a user's that takes JAX arrays alone."""
-        return self.kernel(jnp.asarray(x1), jnp.asarray(x2))
+        return sheltered(self.kernel)(jnp.asarray(x1), jnp.asarray(x2))
 
 
 def kernel_products(
