@@ -129,3 +129,12 @@ def test_the_index_says_what_each_cell_was_computed_with(toy, report):
     for cell in found.values():
         assert {"device", "seconds", "versions"} <= set(cell.meta)
         assert json.dumps(cell.meta)
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "a" * 300, "", "/tmp/x", 5])
+def test_the_class_of_a_configuration_gives_a_plain_file_name(name):
+    cell = cell_of(None, 0, CellResult({"a": np.arange(2)}))
+    forged = dataclasses.replace(cell, identity=dict(cell.identity) | {"config": {"class": name}})
+    [_, rows] = joined([forged])
+    assert rows.name.replace("_", "").isalnum()
+    assert len(rows.name) < 100

@@ -6,6 +6,7 @@ import hashlib
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from unlazy.experiments.tables import read_note, read_table, table_bytes
 
 Table = dict[str, np.ndarray]
 _INDEX, _ROWS, _ENTRIES = "index", "rows", "entries"  # the three kinds of tables
+_NOT_NAMES, _LONGEST_NAME = re.compile(r"[^a-z0-9_]+"), 60
 _SEED, _CONFIG = "cell_seed", "cell_config"  # the columns that say which cell a row is of
 
 
@@ -140,8 +142,10 @@ def _cells(
 
 
 def _kind(cell: StoredCell) -> str:
+    """The kind of a cell, as the name of a file: it comes from a file that anyone may have made."""
     config = cell.identity["config"]
-    return str(config.get("class", "cells")).lower() if isinstance(config, dict) else "cells"
+    name = str(config.get("class", "")) if isinstance(config, dict) else ""
+    return _NOT_NAMES.sub("_", name.lower())[:_LONGEST_NAME] or "cells"
 
 
 def _counts(result: CellResult) -> dict[str, int]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
+import html
 import html.parser
 import json
 import shutil
@@ -165,6 +166,35 @@ def test_other_data_than_was_found_leaves_the_drawn_figure(runs, toy, tmp_path):
     assert 'id="panels"' not in text
     assert "found other data sets" in text
     assert "found other data sets" in text
+
+
+def copied(runs, folder, **changes):
+    """A copy of the runs with changes in the claims of the first."""
+    shutil.copytree(runs, folder)
+    path = folder / "toy/figure1/smoke/claims.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["experiment", "preset"])
+def test_a_record_cannot_make_the_report_write_elsewhere(runs, tmp_path, name):
+    out = copied(runs, tmp_path / "a/b/runs", **{name: "../../../escaped"})
+    site = write_report(out)
+    assert [run.preset for run in site.runs] == ["strict"]
+    assert not list(tmp_path.glob("**/*escaped*"))
+    said = "'toy/figure1/smoke' holds a copy of another run, which is not shown."
+    assert site.left_out == (said,)
+    assert said in str(site)
+    assert html.escape(said) in site.page.read_text()
+
+
+def test_the_copy_of_a_run_does_not_take_the_page_of_the_run(runs, tmp_path):
+    copied(runs, tmp_path / "runs")
+    copied(runs, tmp_path / "runs/old", claims=[])
+    site = write_report(tmp_path / "runs")
+    assert [run.preset for run in site.runs] == ["smoke", "strict"]
+    assert "TOY-1" in (site.page.parent / PAGE).read_text()
+    assert len(site.left_out) == 2
 
 
 def test_a_second_report_is_the_same(site, runs, find, tmp_path):

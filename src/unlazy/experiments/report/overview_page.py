@@ -7,8 +7,8 @@ from unlazy.experiments.report.html import escape, page
 from unlazy.experiments.report.stored import StoredRun
 
 
-def overview_page(runs: Sequence[StoredRun]) -> str:
-    """The first page of the report."""
+def overview_page(runs: Sequence[StoredRun], left_out: Sequence[str] = ()) -> str:
+    """The first page of the report; `left_out` are sentences about what is not shown."""
     papers: dict[str, list[StoredRun]] = {}
     for run in runs:
         papers.setdefault(run.experiment.partition("/")[0], []).append(run)
@@ -21,6 +21,7 @@ def overview_page(runs: Sequence[StoredRun]) -> str:
 {"paper" if len(papers) == 1 else "papers"}; {len(claims)} claims, of which {holding} hold and
 {len(claims) - holding} are refuted.</p></header>
 <main id="content"><div class="verdict"><p><strong>{told}</strong></p></div>
+{"".join(f'<p class="badge changed">! {escape(sentence)}</p>' for sentence in left_out)}
 {"".join(_paper(paper, group) for paper, group in papers.items())}</main>"""
     return page("unlazy: stored runs", body)
 

@@ -37,6 +37,7 @@ class SiteReport:
     runs: tuple[StoredRun, ...]
     interactive: bool  # whether figures can be zoomed; that needs `vl-convert-python`
     bytes: int  # of all files
+    left_out: tuple[str, ...]  # sentences about what looks like a run and is not shown
 
     def to_dict(self) -> dict[str, Any]:
         """What was written, for JSON."""
@@ -46,10 +47,12 @@ class SiteReport:
             "runs": runs,
             "interactive": self.interactive,
             "bytes": self.bytes,
+            "left_out": list(self.left_out),
         }
 
     def __str__(self) -> str:
         lines = [f"report: {self.page}", f"runs: {len(self.runs)}, {size(self.bytes)}"]
+        lines += [f"note: {sentence}" for sentence in self.left_out]
         if not self.interactive:
             lines.append(
                 "note: figures are shown as drawn. Install unlazy[report] for interactive ones."
@@ -84,18 +87,25 @@ def write_report(
     """
     out = Path(out)
     target = out / "report" if to is None else Path(to)
-    runs = tuple(stored_runs(out, find))
+    runs, left_out = stored_runs(out, find)
     if not runs:
-        raise UnlazyError(f"no finished run in '{out}'. Run a figure first: unlazy run --all.")
+        raise UnlazyError(
+            " ".join(
+                [
+                    f"no finished run in '{out}'. Run a figure first: unlazy run --all.",
+                    *left_out[:1],
+                ]
+            )
+        )
     disk.make_writable(target)
     site = _Site(target)
     interactive = site.copy_assets()
     for done, run in enumerate(runs):
         progress(done, len(runs))
         site.write_run(run, interactive=interactive)
-    site.write("index.html", overview_page(runs).encode())
+    site.write("index.html", overview_page(runs, left_out).encode())
     progress(len(runs), len(runs))
-    return SiteReport(target / "index.html", runs, interactive, site.bytes)
+    return SiteReport(target / "index.html", runs, interactive, site.bytes, left_out)
 
 
 class _Site:

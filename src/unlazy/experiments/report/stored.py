@@ -2,10 +2,10 @@
 """The runs in an output folder: what they computed, with what, and what came out."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from unlazy.core import disk
 from unlazy.core.errors import StoreError, UnlazyError
@@ -32,7 +32,7 @@ class StoredRun:
     @property
     def slug(self) -> str:
         """The name of the run in addresses."""
-        return f"{self.experiment.replace('/', '--')}--{self.preset}"
+        return f"{self.experiment}/{self.preset}".replace("/", "--")
 
     def results(self) -> Results | None:
         """The results as the figure's code wants them; None if they are not those of the preset.
@@ -48,21 +48,36 @@ class StoredRun:
         return {cell: found[cell.digest] for cell in cells}
 
 
-def stored_runs(out: Path, find: Find) -> Iterator[StoredRun]:
-    """Every finished run in an output folder, sorted by name and preset.
+class FoundRuns(NamedTuple):
+    """What an output folder holds."""
+
+    runs: tuple[StoredRun, ...]  # sorted by name and preset
+    left_out: tuple[str, ...]  # sentences about records that are not shown
+
+
+def stored_runs(out: Path, find: Find) -> FoundRuns:
+    """Every finished run in an output folder.
 
     Raises:
-        StoreError: If the folder cannot be read.
+        StoreError: If the folder or a record in it cannot be read.
     """
     with disk.disk_errors("read", out):
         found = sorted(out.glob("**/claims.json"))
+    runs, left_out = [], []
     for path in found:
-        if path.relative_to(out).parts[0] != "cells":
-            yield _stored_run(out, path, find)
+        place = path.parent.relative_to(out).as_posix()
+        if place.partition("/")[0] == "cells":
+            continue
+        record = _record(path)
+        # Names of pages and files are made of these two: nothing but the folder vouches for them.
+        if f"{record['experiment']}/{record['preset']}" == place:
+            runs.append(_stored_run(out, path, record, find))
+        else:
+            left_out.append(f"'{place}' holds a copy of another run, which is not shown.")
+    return FoundRuns(tuple(runs), tuple(left_out))
 
 
-def _stored_run(out: Path, path: Path, find: Find) -> StoredRun:
-    record = _record(path)
+def _stored_run(out: Path, path: Path, record: dict[str, Any], find: Find) -> StoredRun:
     code, problem = _code(record, find)
     cells, lost = _cells(Store(out), record)
     if lost:
