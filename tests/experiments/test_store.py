@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import errno
+import hashlib
+import json
 import os
 import shutil
 import stat
@@ -16,6 +18,7 @@ import pytest
 from unlazy.core import disk
 from unlazy.core.errors import StoreError
 from unlazy.experiments import Cell, CellResult, DamagedCellError, Store
+from unlazy.experiments.canonical import compact_json
 from unlazy.experiments.store import ARRAYS, CELL, META, TABLE, MissingCellError
 
 
@@ -364,3 +367,38 @@ def test_only_what_a_dead_run_left_is_cleared(store):
     assert [path.exists() for path in gone] == [False, False]
     assert [path.exists() for path in kept] == [True, True, True]
     assert store.has(CELL_A)
+
+
+META_TEXTS = ["{", "", "[]", "null", '{"seconds": NaN}', "[" * 100_000, '{"a": 1e999}']
+
+
+@pytest.mark.parametrize("text", META_TEXTS)
+def test_a_cell_is_found_by_its_digest_whatever_its_meta_says(store, text):
+    store.write(CELL_A, result(), {"seconds": 1})
+    (store.folder(CELL_A) / META).write_text(text)
+    found = store.by_digest(CELL_A.experiment, CELL_A.digest)
+    assert found.meta == {}
+    assert found.result.table["loss"][0] == 0.5
+    (store.folder(CELL_A) / META).unlink()
+    assert store.by_digest(CELL_A.experiment, CELL_A.digest).meta == {}
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        [],
+        {},
+        CELL_A.identity() | {"seed": "1"},
+        CELL_A.identity() | {"version": True},
+        CELL_A.identity() | {"experiment": "toy/other"},
+        CELL_A.identity() | {"config": [[[[]]]] * 2, "more": 1},
+    ],
+)
+def test_a_forged_cell_that_its_digest_fits_is_refused(store, identity):
+    store.write(CELL_A, result(), {})
+    digest = hashlib.sha256(compact_json(identity).encode()).hexdigest()
+    folder = store.folder(CELL_A).rename(store.folder(CELL_A).parent / digest[:20])
+    record = json.loads((folder / CELL).read_text())
+    (folder / CELL).write_text(json.dumps(record | {"cell": identity, "digest": digest}))
+    with pytest.raises(DamagedCellError, match=r"is damaged: .*cell\.json"):
+        store.by_digest(CELL_A.experiment, digest)

@@ -6,6 +6,9 @@ import json
 import math
 from typing import Any
 
+_DEEPEST = 60  # levels of lists and objects in each other
+_TOO_DEEP = f"its lists are nested more than {_DEEPEST} deep"
+
 
 def encode(value: Any, where: str = "config") -> Any:
     """Turn a configuration into values for JSON; values that differ stay different.
@@ -48,6 +51,38 @@ def compact_json(encoded: Any) -> str:
 def readable_json(encoded: Any) -> bytes:
     """The text of an encoded value for a file that people may open, its keys sorted."""
     return (json.dumps(encoded, sort_keys=True, indent=2, allow_nan=False) + "\n").encode()
+
+
+def plain_json(text: str | bytes) -> Any:
+    """The value of a JSON text of any origin, if whatever is done with it later can be done.
+
+    Nan and infinity, which Python reads and JSON does not have, are refused, and so is what is
+    nested so deep that functions that call themselves would fail on it.
+
+    Raises:
+        ValueError: If it is no such text.
+
+    Example:
+        >>> plain_json('{"widths": [10, 2.5]}')
+        {'widths': [10, 2.5]}
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    level = [value]
+    for _ in range(_DEEPEST):
+        if any(isinstance(one, float) and not math.isfinite(one) for one in level):
+            raise ValueError("JSON has neither nan nor infinity")
+        parts = (one.values() if isinstance(one, dict) else one for one in level if _holds(one))
+        level = [part for one in parts for part in one]
+        if not level:
+            return value
+    raise ValueError(_TOO_DEEP)
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _is_frozen(value: Any) -> bool:

@@ -16,12 +16,13 @@ from typing import Any
 from unlazy.core import disk
 from unlazy.core.entries import entry
 from unlazy.core.errors import StoreError
-from unlazy.experiments.canonical import compact_json, readable_json
+from unlazy.experiments.canonical import compact_json, plain_json, readable_json
 from unlazy.experiments.cell import Cell, CellResult
 from unlazy.experiments.leases import Leases
 from unlazy.experiments.tables import read_arrays, read_table, table_bytes, write_arrays
 
 CELL, TABLE, ARRAYS, META = "cell.json", "table.parquet", "arrays.npz", "meta.json"
+_IDENTITY = {"experiment", "version", "config", "seed"}
 # What a rename over a folder with files in it fails with, depending on the file system.
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
@@ -135,18 +136,25 @@ class Store:
     def by_digest(self, experiment: str, digest: str) -> StoredCell:
         """A stored cell by its digest alone, for whoever does not have its configuration.
 
+        Its `meta` is empty if that file cannot be read: results do not depend on it, and it has no
+        checksum, so that no run would ever write it anew.
+
         Raises:
             DamagedCellError: If a file is missing or is not what was written, with the folder.
             StoreError: If the disk cannot be read.
         """
         folder = self._cells / experiment / digest[:20]
         with _damage(folder):
-            record = json.loads(_bytes(folder / CELL))
-            text = compact_json(record["cell"])
-            if hashlib.sha256(text.encode()).hexdigest() != digest:
+            record = plain_json(_bytes(folder / CELL))
+            cell = record["cell"]
+            if hashlib.sha256(compact_json(cell).encode()).hexdigest() != digest:
                 raise ValueError(f"{CELL} describes another cell")
-            result, meta = _result(folder, record), json.loads(_bytes(folder / META))
-            return StoredCell(digest, record["cell"], result, meta)
+            # A forger can see to the digest: whoever reads the cell relies on these.
+            if set(cell) != _IDENTITY or cell["experiment"] != experiment:
+                raise ValueError(f"{CELL} describes no cell of {experiment}")
+            if any(type(cell[name]) is not int for name in ("seed", "version")):
+                raise ValueError(f"{CELL} has a seed or a version that is no integer")
+            return StoredCell(digest, cell, _result(folder, record), _meta(folder))
 
     @entry
     def meta(self, cell: Cell) -> dict[str, Any]:
@@ -237,6 +245,15 @@ def _write_files(folder: Path, cell: Cell, result: CellResult, meta: Mapping[str
     disk.write_synced(folder / CELL, readable_json(record))
     disk.write_synced(folder / META, readable_json(dict(meta)))
     disk.sync_folder(folder)
+
+
+def _meta(folder: Path) -> dict[str, Any]:
+    """What was recorded beside a cell; empty if that cannot be read."""
+    try:
+        meta = plain_json(_bytes(folder / META))
+    except (OSError, ValueError):
+        return {}
+    return meta if isinstance(meta, dict) else {}
 
 
 def _result(folder: Path, record: Mapping[str, Any]) -> CellResult:

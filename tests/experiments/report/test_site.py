@@ -156,6 +156,31 @@ def test_a_damaged_cell_is_told_and_the_rest_shown(runs, find, tmp_path):
     assert "1 of 3 cells are lost or damaged" in (site.page.parent / PAGE).read_text()
 
 
+UNKNOWN_METAS = {
+    "{": "3, 0 s in all, time unknown of 1",
+    "[]": "time unknown of 1",
+    "null": "time unknown of 1",
+    '{"seconds": "abc"}': "time unknown of 1",
+    '{"seconds": NaN}': "time unknown of 1",
+    '{"versions": "x", "seconds": 1e300}': "time unknown of 1",
+    '{"device": [1], "finished": {}, "versions": {"x": [1]}, "seconds": 9}': "9 s in all",
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN_METAS)
+def test_what_is_not_known_about_a_cell_is_said_and_the_figure_shown(runs, find, tmp_path, text):
+    shutil.copytree(runs, tmp_path / "runs")
+    sorted((tmp_path / "runs").glob("cells/**/meta.json"))[0].write_text(text)
+    for path in sorted((tmp_path / "runs").glob("cells/**/meta.json"))[1:]:
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": 0.0}))
+    site = write_report(tmp_path / "runs", find=find)
+    page = site.page.parent / PAGE
+    assert UNKNOWN_METAS[text] in page.read_text()
+    assert "unknown" in page.read_text()
+    assert "damaged" not in page.read_text()
+    assert drawn(page)
+
+
 def test_other_data_than_was_found_leaves_the_drawn_figure(runs, toy, tmp_path):
     def cells(config):
         return toy.cells(dataclasses.replace(config, n=7))

@@ -10,6 +10,9 @@ from unlazy.experiments.report.html import escape, number, page, threshold, verd
 from unlazy.experiments.report.panels import Panel
 from unlazy.experiments.report.stored import StoredRun
 
+_UNKNOWN = "unknown"
+_LONGEST = 1e12  # seconds that a cell could take; an integer of a damaged file may be any
+
 
 def figure_page(
     run: StoredRun, downloads: Sequence[str], panels: Sequence[Panel], remark: str = ""
@@ -124,23 +127,38 @@ def _environment(run: StoredRun) -> str:
     metas = [cell.meta for cell in run.cells]
     if not metas:
         return "<p>No cell is stored.</p>"
-    seconds = sum(float(meta.get("seconds", 0)) for meta in metas)
-    devices = sorted({str(meta.get("device", "unknown")) for meta in metas})
-    finished = max(str(meta.get("finished", "")) for meta in metas)
-    versions = {
-        f"{name} {one}" for meta in metas for name, one in dict(meta.get("versions", {})).items()
-    }
+    devices = {_text(meta.get("device")) for meta in metas}
+    finished = max(_text(meta.get("finished"), "") for meta in metas)
+    found = [meta.get("versions") for meta in metas]
+    versions = {f"{name} {one}" for some in found for name, one in _object(some).items()}
     rows = {
-        "device": ", ".join(devices),
-        "cells": f"{len(metas)}, {seconds:.3g} s in all",
-        "finished": finished,
-        "versions": ", ".join(sorted(versions)),
+        "device": ", ".join(sorted(devices)),
+        "cells": f"{len(metas)}, {_duration([meta.get('seconds') for meta in metas])}",
+        "finished": finished or _UNKNOWN,
+        "versions": ", ".join(sorted(versions)) or _UNKNOWN,
     }
     cells = "".join(
         f'<tr><th scope="row">{name}</th><td class="text wide">{escape(value)}</td></tr>'
         for name, value in rows.items()
     )
     return f'<div class="scroll"><table>{cells}</table></div>'
+
+
+def _text(value: Any, otherwise: str = _UNKNOWN) -> str:
+    return value if isinstance(value, str) else otherwise
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _duration(seconds: Sequence[Any]) -> str:
+    """The seconds of all cells together; what is no number is counted as unknown."""
+    known = [float(one) for one in seconds if isinstance(one, float | int) and abs(one) < _LONGEST]
+    unknown = len(seconds) - len(known)
+    told = [f"{sum(known):.3g} s in all"] if known else []
+    told += [f"time {_UNKNOWN} of {unknown}"] if unknown else []
+    return ", ".join(told)
 
 
 def _downloads(downloads: Sequence[str]) -> str:
