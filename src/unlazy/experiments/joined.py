@@ -53,7 +53,8 @@ class JoinedTable:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
-        return text.getvalue().encode()
+        # Settings come from JSON, which may have halves of characters, which no encoding has.
+        return text.getvalue().encode(errors="backslashreplace")
 
 
 def joined(cells: Sequence[StoredCell]) -> list[JoinedTable]:

@@ -5,6 +5,7 @@ import html.parser
 import json
 import shutil
 import sys
+import urllib.parse
 
 import numpy as np
 import pyarrow.csv
@@ -46,11 +47,20 @@ def test_each_run_has_a_page_and_the_overview_leads_to_it(site):
     assert PAGE in Addresses(site.page.read_text()).found
 
 
-def test_every_address_is_a_file_of_the_site(site):
+def check_addresses(site):
+    """Every address leads, as a browser reads it, to a file of the site."""
     for page in pages(site):
         for address in Addresses(page.read_text()).found:
             if not address.startswith("#"):
-                assert (page.parent / address).is_file(), address
+                place = urllib.parse.urlsplit(address)
+                assert not place.query
+                assert not place.fragment
+                file = urllib.parse.unquote(place.path, errors="surrogateescape")
+                assert (page.parent / file).is_file(), address
+
+
+def test_every_address_is_a_file_of_the_site(site):
+    check_addresses(site)
 
 
 def test_no_page_style_or_script_of_ours_asks_another_host(site):
@@ -106,22 +116,68 @@ def test_the_size_is_that_of_the_files(site):
     assert site.to_dict()["interactive"]
 
 
-def test_what_claims_say_cannot_become_markup(toy, tmp_path):
-    evil = "<script>alert(1)</script>"
+EVIL = "'\"><script>alert(1)</script>"
 
+
+def test_what_claims_say_cannot_become_markup(toy, tmp_path):
     def claims(config, results):
-        return [Claim("TOY-1", evil, 1.0, "<", 2.0, note=evil)]
+        return [Claim(EVIL, EVIL, 1.0, "<", 2.0, note=EVIL)]
 
     def plot(config, results):
         fig = toy.plot(config, results)
-        fig.axes[0].set_title(evil)
+        fig.axes[0].set_title(EVIL)
+        fig.axes[0].set_xlabel(EVIL)
+        fig.axes[0].lines[0].set_label(EVIL)
         return fig
 
-    experiment = dataclasses.replace(toy.EXPERIMENT, claims=claims, plot=plot, title=evil)
+    preset = dataclasses.replace(toy.EXPERIMENT.presets["smoke"], about=EVIL)
+    experiment = dataclasses.replace(
+        toy.EXPERIMENT, claims=claims, plot=plot, title=EVIL, presets={"smoke": preset}
+    )
     run_experiment(experiment, "smoke", out=tmp_path)
     site = write_report(tmp_path, find=lambda _: experiment)
     assert all("<script>alert" not in page.read_text() for page in pages(site))
-    assert drawn(site.page.parent / PAGE)[0]["title"] == evil
+    assert drawn(site.page.parent / PAGE)[0]["title"] == EVIL
+
+
+def test_what_stored_files_say_cannot_become_markup(toy, tmp_path):
+    preset = EVIL.replace("/", "")  # which a folder may be called
+    experiment = dataclasses.replace(
+        toy.EXPERIMENT, presets={preset: toy.EXPERIMENT.presets["smoke"]}
+    )
+    run_experiment(experiment, preset, out=tmp_path)
+    path = tmp_path / toy.NAME / preset / "claims.json"
+    record = json.loads(path.read_text())
+    claim = record["claims"][0] | {"id": EVIL, "verdict": EVIL, "as_expected": EVIL, "note": EVIL}
+    path.write_text(json.dumps(record | {"claims": [claim]}))
+    for meta in tmp_path.glob("cells/**/meta.json"):
+        meta.write_text(json.dumps({"device": EVIL, "finished": EVIL, "versions": {EVIL: EVIL}}))
+    copied_to = tmp_path / preset / "claims.json"  # what is left out is named
+    copied_to.parent.mkdir()
+    shutil.copyfile(path, copied_to)
+    site = write_report(tmp_path)
+    assert len(pages(site)) == 2
+    for page in pages(site):
+        assert "<script>" not in page.read_text()
+        assert "'" not in "".join(Addresses(page.read_text()).found)
+    check_addresses(site)
+
+
+@pytest.mark.parametrize("preset", ["n=10%25#2", "a b?c", "ä&amp;", "100%", "\udcff"])
+def test_a_preset_may_be_called_as_a_folder_may(toy, tmp_path, preset):
+    experiment = dataclasses.replace(
+        toy.EXPERIMENT, presets={preset: toy.EXPERIMENT.presets["smoke"]}
+    )
+    run_experiment(experiment, preset, out=tmp_path)
+    site = write_report(tmp_path, find=lambda _: experiment)
+    assert [run.preset for run in site.runs] == [preset]
+    check_addresses(site)
+
+
+def test_texts_that_no_encoding_has_are_shown_all_the_same(runs, tmp_path):
+    claim = Claim("TOY-\ud800", "Half a character: \udfff.", 1.0, "<", 2.0).to_dict()
+    site = write_report(copied(runs, tmp_path / "runs", claims=[claim]))
+    assert r"TOY-\ud800" in (site.page.parent / PAGE).read_text()
 
 
 def test_a_figure_of_unknown_code_is_shown_as_it_was_drawn(runs, tmp_path):
@@ -233,10 +289,35 @@ def test_a_folder_without_runs_says_what_to_do(tmp_path):
         write_report(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"experiment": 3}', "null"])
+BROKEN = ["{", "[]", '{"experiment": 3}', "null", "[" * 200_000, '{"a": NaN}', "", "7"]
+
+
+@pytest.mark.parametrize("text", BROKEN)
 def test_a_broken_record_is_named(runs, tmp_path, text):
     out = tmp_path / "runs"
     shutil.copytree(runs, out)
     (out / "toy/figure1/smoke/claims.json").write_text(text)
     with pytest.raises(StoreError, match=r"claims\.json.*Run the figure again"):
         write_report(out)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"claims": [1]},
+        {"claims": [{}]},
+        {"claims": [None]},
+        {"claims": [Claim("a", "b", 1, "<", 2).to_dict() | {"measured": 10**400}]},
+        {"claims": [Claim("a", "b", 1, "<", 2).to_dict() | {"measured": "abc"}]},
+        {"claims": [Claim("a", "b", 1, "<", 2).to_dict() | {"threshold": [1, 2, 3]}]},
+        {"claims": [Claim("a", "b", 1, "<", 2).to_dict() | {"relation": "<script>"}]},
+        {"claims": [Claim("a", "b", 1, "<", 2).to_dict() | {"id": ["a"]}]},
+        {"cells": [1]},
+        {"cells": ["../../../../etc"]},
+    ],
+)
+def test_a_record_of_other_kinds_is_named(runs, tmp_path, changes):
+    out = copied(runs, tmp_path / "runs", **changes)
+    with pytest.raises(StoreError, match=r"claims\.json.*Run the figure again") as caught:
+        write_report(out)
+    assert "\n" not in str(caught.value)

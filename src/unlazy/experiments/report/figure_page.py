@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from unlazy.experiments.canonical import encode
-from unlazy.experiments.report.html import escape, number, page, threshold, verdict
+from unlazy.experiments.claims import Claim
+from unlazy.experiments.report.html import address, escape, number, page, threshold, verdict
 from unlazy.experiments.report.panels import Panel
-from unlazy.experiments.report.stored import StoredRun
+from unlazy.experiments.report.stored import StoredRun, run_command
 
 _UNKNOWN = "unknown"
 _LONGEST = 1e12  # seconds that a cell could take; an integer of a damaged file may be any
@@ -23,7 +24,7 @@ def figure_page(
     """
     title = run.code.title if run.code else run.experiment
     about = f": {run.code.presets[run.preset].about}" if run.code else ""
-    command = f"unlazy run {run.experiment} --preset {run.preset}"
+    command = run_command(run.experiment, run.preset)
     problem = f'<p class="badge changed">! {escape(run.problem)}</p>' if run.problem else ""
     body = f"""<nav><a href="index.html">All runs</a></nav>
 <header><h1>{escape(title)}</h1>
@@ -44,7 +45,7 @@ def figure_page(
 def _figure(downloads: Sequence[str], panels: Sequence[Panel], title: str, remark: str) -> str:
     pictures = [name for name in downloads if name.endswith("figure.png")]
     drawn = (
-        f'<img class="drawn" src="{escape(pictures[0])}" alt="{escape(_in_words(panels, title))}">'
+        f'<img class="drawn" src="{address(pictures[0])}" alt="{escape(_in_words(panels, title))}">'
         if pictures
         else "<p>No drawn figure is stored.</p>"
     )
@@ -84,12 +85,12 @@ def _claims(run: StoredRun) -> str:
 </tr></thead><tbody>{rows}</tbody></table></div></section>"""
 
 
-def _claim(claim: Any) -> str:
-    note = f' <span class="soft">({escape(claim["note"])})</span>' if claim["note"] else ""
+def _claim(claim: Claim) -> str:
+    note = f' <span class="soft">({escape(claim.note)})</span>' if claim.note else ""
     return (
-        f'<tr><th scope="row">{escape(claim["id"])}</th>'
-        f'<td class="text wide">{escape(claim["sentence"])}{note}</td>'
-        f"<td>{number(claim['measured'])}</td><td>{escape(threshold(claim))}</td>"
+        f'<tr><th scope="row">{escape(claim.id)}</th>'
+        f'<td class="text wide">{escape(claim.sentence)}{note}</td>'
+        f"<td>{number(claim.measured)}</td><td>{escape(threshold(claim))}</td>"
         f'<td class="text">{verdict(claim)}</td></tr>'
     )
 
@@ -163,7 +164,7 @@ def _duration(seconds: Sequence[Any]) -> str:
 
 def _downloads(downloads: Sequence[str]) -> str:
     links = "".join(
-        f'<li><a href="{escape(path)}" download>{escape(path.rpartition("/")[2])}</a></li>'
+        f'<li><a href="{address(path)}" download>{escape(path.rpartition("/")[2])}</a></li>'
         for path in downloads
     )
     return f'<ul class="files">{links}</ul>'

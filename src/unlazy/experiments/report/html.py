@@ -2,9 +2,9 @@
 """The parts that all pages of the report share."""
 
 import html
-from collections.abc import Mapping
-from typing import Any
+from urllib.parse import quote
 
+from unlazy.experiments.claims import HOLDS, Claim
 from unlazy.laziness.pages import STYLE
 
 escape = html.escape
@@ -25,28 +25,34 @@ def page(title: str, body: str, *, scripts: tuple[str, ...] = ()) -> str:
 """
 
 
-def verdict(claim: Mapping[str, Any]) -> str:
+def address(path: str) -> str:
+    """The path of a file of the site as the value of `href` or `src`."""
+    # A name that is no text, which file systems allow, comes with its bytes as surrogates.
+    return escape(quote(path, errors="surrogateescape"))
+
+
+def verdict(claim: Claim) -> str:
     """The verdict on a claim as a coloured word; a mark tells it apart without colours."""
-    if not claim["as_expected"]:
-        kind, mark, word = "changed", "!", f"{claim['verdict']}, recorded otherwise"
-    elif claim["verdict"] == "holds":
+    if not claim.as_expected:
+        kind, mark, word = "changed", "!", f"{claim.verdict}, recorded otherwise"
+    elif claim.verdict == HOLDS:
         kind, mark, word = "holds", "✓", "holds"
     else:
         kind, mark, word = "refuted", "✗", "refuted, as recorded"
     return f'<span class="badge {kind}"><span aria-hidden="true">{mark}</span> {word}</span>'
 
 
-def number(value: Any) -> str:
-    """A number, or the string that JSON has in place of one, with four digits."""
-    return f"{float(value):.4g}"
+def number(value: float) -> str:
+    """A number with four digits."""
+    return f"{value:.4g}"
 
 
-def threshold(claim: Mapping[str, Any]) -> str:
+def threshold(claim: Claim) -> str:
     """The relation and the threshold of a claim."""
-    bound = claim["threshold"]
-    if isinstance(bound, list):
+    bound = claim.threshold
+    if isinstance(bound, tuple):
         return f"in [{number(bound[0])}, {number(bound[1])}]"
-    return f"{claim['relation']} {number(bound)}"
+    return f"{claim.relation} {number(bound)}"
 
 
 def size(count: int) -> str:

@@ -103,7 +103,7 @@ def write_report(
     for done, run in enumerate(runs):
         progress(done, len(runs))
         site.write_run(run, interactive=interactive)
-    site.write("index.html", overview_page(runs, left_out).encode())
+    site.write_page("index.html", overview_page(runs, left_out))
     progress(len(runs), len(runs))
     return SiteReport(target / "index.html", runs, interactive, site.bytes, left_out)
 
@@ -113,6 +113,10 @@ class _Site:
 
     def __init__(self, target: Path) -> None:
         self.target, self.bytes = target, 0
+
+    def write_page(self, name: str, text: str) -> None:
+        # Texts from JSON may have halves of characters, which no encoding has.
+        self.write(name, text.encode(errors="backslashreplace"))
 
     def write(self, name: str, content: bytes) -> None:
         disk.replace_file(self.target / name, content)
@@ -143,7 +147,7 @@ class _Site:
         panels = drawn_panels(run) if interactive else []
         other_data = interactive and not panels and run.code is not None and not run.problem
         page = figure_page(run, downloads, panels, _OTHER_DATA if other_data else "")
-        self.write(f"{run.slug}.html", page.encode())
+        self.write_page(f"{run.slug}.html", page)
 
 
 def drawn_panels(run: StoredRun) -> list[Panel]:

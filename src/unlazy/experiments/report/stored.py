@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runs in an output folder: what they computed, with what, and what came out."""
 
-import json
+import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,14 @@ from typing import Any, NamedTuple
 
 from unlazy.core import disk
 from unlazy.core.errors import StoreError, UnlazyError
+from unlazy.experiments.canonical import plain_json
 from unlazy.experiments.cell import Results
+from unlazy.experiments.claims import Claim
 from unlazy.experiments.experiment import Experiment
 from unlazy.experiments.store import Store, StoredCell
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+_NOT_A_RECORD = "it is not what a run writes"
 
 Find = Callable[[str], Experiment | None]
 """The experiment of a name, or None if its code is not at hand."""
@@ -24,7 +30,7 @@ class StoredRun:
     experiment: str
     preset: str
     folder: Path  # holds the figure and the claims
-    claims: tuple[Mapping[str, Any], ...]
+    claims: tuple[Claim, ...]
     cells: tuple[StoredCell, ...]
     code: Experiment | None  # if it is at hand, and of the version that was run
     problem: str  # what is missing, in a sentence; empty if nothing is
@@ -86,7 +92,7 @@ def _stored_run(out: Path, path: Path, record: dict[str, Any], find: Find) -> St
         record["experiment"],
         record["preset"],
         path.parent,
-        tuple(record["claims"]),
+        record["claims"],
         cells,
         code,
         problem,
@@ -94,14 +100,37 @@ def _stored_run(out: Path, path: Path, record: dict[str, Any], find: Find) -> St
 
 
 def _record(path: Path) -> dict[str, Any]:
+    """What a run wrote about itself, with its claims as such."""
     try:
-        record = json.loads(path.read_bytes())
+        record = plain_json(path.read_bytes())
         kinds = {"experiment": str, "preset": str, "version": int, "claims": list, "cells": list}
-        if all(isinstance(record[name], kind) for name, kind in kinds.items()):
-            return record
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise StoreError(f"cannot read '{path}': {error}. Run the figure again.") from error
-    raise StoreError(f"'{path}' is not what a run writes. Run the figure again.")
+        if not all(isinstance(record[name], kind) for name, kind in kinds.items()):
+            raise ValueError(_NOT_A_RECORD)
+        if not all(isinstance(one, str) and _DIGEST.fullmatch(one) for one in record["cells"]):
+            raise ValueError("`cells` must be digests")
+        return record | {"claims": tuple(_claim(one) for one in record["claims"])}
+    except (OSError, ValueError, LookupError, TypeError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise StoreError(f"cannot read '{path}': {reason}. Run the figure again.") from error
+
+
+def _claim(told: Mapping[str, Any]) -> Claim:
+    """A claim as `Claim.to_dict` tells it; the verdict follows from the numbers."""
+    bounds = told["threshold"]
+    return Claim(
+        id=told["id"],
+        sentence=told["sentence"],
+        measured=float(told["measured"]),
+        relation=told["relation"],
+        threshold=_pair(bounds) if isinstance(bounds, list) else float(bounds),
+        expected=told["expected"],
+        note=told["note"],
+    )
+
+
+def _pair(bounds: list[Any]) -> tuple[float, float]:
+    low, high = bounds
+    return float(low), float(high)
 
 
 def _code(record: Mapping[str, Any], find: Find) -> tuple[Experiment | None, str]:
@@ -118,14 +147,20 @@ def _code(record: Mapping[str, Any], find: Find) -> tuple[Experiment | None, str
 
 def _cells(store: Store, record: Mapping[str, Any]) -> tuple[tuple[StoredCell, ...], int]:
     """The cells behind the claims, and how many are lost."""
-    cells = []
-    for digest in record["cells"]:
+    cells, digests = [], set(record["cells"])
+    for digest in dict.fromkeys(record["cells"]):
         try:
-            cells.append(store.by_digest(record["experiment"], digest))
+            cell = store.by_digest(record["experiment"], digest)
         except UnlazyError:
             continue
-    return tuple(cells), len(record["cells"]) - len(cells)
+        cells += [cell] if cell.identity["version"] == record["version"] else []
+    return tuple(cells), len(digests) - len(cells)
 
 
 def _again(record: Mapping[str, Any]) -> str:
-    return f"Run it again: unlazy run {record['experiment']} --preset {record['preset']}."
+    return f"Run it again: {run_command(record['experiment'], record['preset'])}."
+
+
+def run_command(experiment: str, preset: str) -> str:
+    """The command that runs a figure, for a shell, to which some characters mean more."""
+    return f"unlazy run {shlex.quote(experiment)} --preset {shlex.quote(preset)}"
