@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of a report, taken apart, are the cells that they were made of."""
 
+import contextlib
 import dataclasses
 import json
+import resource
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,8 @@ from unlazy.experiments import Cell, CellResult, run_experiment, write_report
 from unlazy.experiments.joined import joined, taken_apart
 from unlazy.experiments.store import StoredCell
 
+MOST_MEMORY = 800 * 2**20  # more than is needed: of addresses, not of what is used
+FLOATS = ["arrays-float64"]
 FILES = ("cell.json", "table.parquet", "arrays.npz", "meta.json")
 
 
@@ -22,6 +27,17 @@ def report(toy, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs")
     run_experiment(toy.EXPERIMENT, "smoke", out=out)
     return out, write_report(out).page.parent / "files"
+
+
+@contextlib.contextmanager
+def bounded(memory):
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def stored_files(out):
@@ -58,6 +74,78 @@ def cell_of(config, seed, result):
     return StoredCell(cell.digest, cell.identity(), result, {"seconds": seed})
 
 
+def check_round_trip(cells, folder):
+    """Joined and taken apart, the cells are what they were, to the bit; returns the names."""
+    names = []
+    for table in joined(cells):
+        names.append(table.name)
+        (folder / f"{table.name}.parquet").write_bytes(table.parquet("toy/many", 2))
+    assert len(set(names)) == len(names)
+    found = taken_apart(folder, "toy/many", 2)
+    assert set(found) == {cell.digest for cell in cells}
+    for cell in cells:
+        taken = found[cell.digest]
+        assert (taken.digest, taken.identity, taken.meta) == (cell.digest, cell.identity, cell.meta)
+        assert list(taken.result.table) == list(cell.result.table)
+        pairs = zip(*((c.result.table, c.result.arrays) for c in (taken, cell)), strict=True)
+        for one, two in pairs:
+            assert set(one) == set(two)
+            for name, values in two.items():
+                np.testing.assert_array_equal(one[name], values, strict=values.dtype.kind != "U")
+    return names
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (np.array([2**53 + 1]), np.array([0.5])),  # the integer would be rounded
+        (np.array([1]), np.array(["1"])),
+        (np.array([0.1], "float32"), np.array([0.1])),
+        (np.array([True]), np.array([2])),
+        (np.array([-1]), np.array([2**63], "uint64")),
+    ],
+)
+def test_columns_of_two_dtypes_stay_apart(one, two, tmp_path):
+    columns = (one, two, one)
+    cells = [cell_of("same", i, CellResult({"a": column})) for i, column in enumerate(columns)]
+    assert check_round_trip(cells, tmp_path) == ["index", "cells", "cells-1"]
+
+
+def test_names_of_our_own_may_be_those_of_a_cell(tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Index:
+        seed: int
+
+    table = {"cell_seed": np.array([7.5, 8.5]), "cell_config": np.array(["x", "y"])}
+    table |= {"cell_seed_": np.arange(2), "array": np.array(["p", "q"])}
+    arrays = {"array": np.arange(3), "cell_seed": np.ones(2)}
+    cells = [cell_of(Index(10 + i), i, CellResult(table, arrays)) for i in range(2)]
+    assert check_round_trip(cells, tmp_path) == ["index", "index-0", "arrays-int64", *FLOATS]
+    [rows] = [table for table in joined(cells) if table.holds == "rows"]
+    head, first, *_ = rows.csv().decode().splitlines()
+    names = "cell_seed,cell_seed___,cell_seed__,cell_config_,cell_seed_,array"
+    assert (head, first) == (names, "0,10,7.5,x,0,p")
+
+
+@pytest.mark.parametrize("seeds", [(2**70, 0), (-1, 2**63 + 5), (-(2**80), 5), (2**63, 2**63 + 1)])
+def test_seeds_may_be_any_integers(seeds, tmp_path):
+    result = CellResult({"a": np.array([1.0])}, {"b": np.ones(2)})
+    check_round_trip([cell_of("same", seed, result) for seed in seeds], tmp_path)
+
+
+def test_entries_in_several_groups_of_rows_come_back(tmp_path):
+    draw = np.random.default_rng(0)
+    arrays = [{"m": draw.normal(size=700_000), "n": draw.normal(size=(2, 300_000))} for _ in "ab"]
+    check_round_trip([cell_of("x", i, CellResult({}, a)) for i, a in enumerate(arrays)], tmp_path)
+
+
+def test_the_memory_is_a_few_times_that_of_the_arrays(tmp_path):
+    cell = cell_of("a" * 300, 0, CellResult({}, {"gram": np.zeros((1000, 1000))}))  # 8 MB
+    check_round_trip([cell_of("a" * 300, 1, CellResult({}, {"gram": np.zeros(9)}))], tmp_path)
+    with bounded(MOST_MEMORY):  # once 2.6 GB
+        check_round_trip([cell], tmp_path)
+
+
 def test_tables_of_several_kinds_and_arrays_of_any_shape_come_back(tmp_path):
     draw = np.random.default_rng(0)
     results = [
@@ -69,18 +157,7 @@ def test_tables_of_several_kinds_and_arrays_of_any_shape_come_back(tmp_path):
         CellResult({}, {"t": np.array([["p", "q"]]), "m": draw.normal(size=2).astype("float32")}),
     ]
     cells = [cell_of((i % 2, "two lines\nof text"), i, r) for i, r in enumerate(results)]
-    for table in joined(cells):
-        (tmp_path / f"{table.name}.parquet").write_bytes(table.parquet("toy/many", 2))
-    found = taken_apart(tmp_path, "toy/many", 2)
-    assert set(found) == {cell.digest for cell in cells}
-    for cell in cells:
-        taken = found[cell.digest]
-        assert (taken.digest, taken.identity, taken.meta) == (cell.digest, cell.identity, cell.meta)
-        pairs = zip(*((c.result.table, c.result.arrays) for c in (taken, cell)), strict=True)
-        for one, two in pairs:
-            assert set(one) == set(two)
-            for name, values in two.items():
-                np.testing.assert_array_equal(one[name], values, strict=values.dtype.kind != "U")
+    check_round_trip(cells, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +197,8 @@ def test_tables_without_a_column_are_one_clear_error(tmp_path):
     [index, rows] = joined([cell_of("one", 0, CellResult({"a": np.arange(2)}))])
     for table in (index, dataclasses.replace(rows, columns={"a": np.arange(2)})):
         (tmp_path / f"{table.name}.parquet").write_bytes(table.parquet("toy/many", 2))
-    with pytest.raises(StoreError, match=f"cannot read '{tmp_path}' as tables of a report"):
+    said = r"cannot read .*cells\.parquet' as tables of a report: it has no column 'cell_config'"
+    with pytest.raises(StoreError, match=said):
         taken_apart(tmp_path, "toy/many", 2)
 
 
