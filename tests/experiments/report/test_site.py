@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
+import gc
 import html
 import html.parser
 import json
 import shutil
 import sys
 import urllib.parse
+import weakref
 
 import numpy as np
 import pyarrow.csv
@@ -13,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from unlazy.core.errors import StoreError, UnlazyError
-from unlazy.experiments import Claim, run_experiment, write_report
+from unlazy.experiments import Claim, Store, run_experiment, write_report
 
 PAGE = "toy--figure1--smoke.html"
 
@@ -38,6 +40,26 @@ def drawn(page):
     text = page.read_text()
     start = text.index('id="panels">') + len('id="panels">')
     return json.loads(text[start : text.index("</script>", start)])
+
+
+def cells_of(site, runs):
+    return site.runs[0].read(Store(runs)).cells
+
+
+def test_the_results_of_one_run_are_in_memory_at_a_time(runs, find, tmp_path, monkeypatch):
+    by_digest, read = Store.by_digest, []
+
+    def counted(self, experiment, digest):
+        gc.collect()
+        alive = [one for one in read if one() is not None]
+        assert len(alive) < 3, "cells of the run before"
+        cell = by_digest(self, experiment, digest)
+        read.append(weakref.ref(cell))
+        return cell
+
+    monkeypatch.setattr(Store, "by_digest", counted)
+    assert len(write_report(runs, tmp_path, find=find).runs) == 2
+    assert len(read) == 6
 
 
 def test_each_run_has_a_page_and_the_overview_leads_to_it(site):
@@ -84,22 +106,21 @@ def test_a_verdict_that_is_not_the_recorded_one_is_said_first(site):
     assert "recorded otherwise" in (site.page.parent / "toy--figure1--strict.html").read_text()
 
 
-def test_the_page_draws_the_stored_numbers(site, toy):
+def test_the_page_draws_the_stored_numbers(site, runs):
     [panel] = drawn(site.page.parent / PAGE)
-    run = site.runs[0]
     assert len(panel["curves"]) == 3
-    for curve, cell in zip(panel["curves"], run.cells, strict=True):
+    for curve, cell in zip(panel["curves"], cells_of(site, runs), strict=True):
         table = cell.result.table
         np.testing.assert_allclose(
             curve["points"], np.stack([table["step"], table["mean"]], 1), 1e-5
         )
 
 
-def test_tables_can_be_downloaded_in_both_formats(site):
+def test_tables_can_be_downloaded_in_both_formats(site, runs):
     folder = site.page.parent / "files" / PAGE.removesuffix(".html")
     table = pyarrow.parquet.read_table(folder / "toycell.parquet")
     text = pyarrow.csv.read_csv(folder / "toycell.csv")
-    wanted = np.concatenate([cell.result.table["mean"] for cell in site.runs[0].cells])
+    wanted = np.concatenate([cell.result.table["mean"] for cell in cells_of(site, runs)])
     for one in (table, text):
         assert one.num_rows == 30
         np.testing.assert_array_equal(one["mean"].to_numpy(), wanted)

@@ -9,19 +9,20 @@ from unlazy.experiments.canonical import encode
 from unlazy.experiments.claims import Claim
 from unlazy.experiments.report.html import address, escape, number, page, threshold, verdict
 from unlazy.experiments.report.panels import Panel
-from unlazy.experiments.report.stored import StoredRun, run_command
+from unlazy.experiments.report.stored import RunWithCells, StoredRun, run_command
 
 _UNKNOWN = "unknown"
 _LONGEST = 1e12  # seconds that a cell could take; an integer of a damaged file may be any
 
 
 def figure_page(
-    run: StoredRun, downloads: Sequence[str], panels: Sequence[Panel], remark: str = ""
+    stored: RunWithCells, downloads: Sequence[str], panels: Sequence[Panel], remark: str = ""
 ) -> str:
     """The page; `downloads` are addresses of files, `panels` what the figure shows, if known.
 
     The remark says why there are no panels.
     """
+    run = stored.run
     title = run.code.title if run.code else run.experiment
     about = f": {run.code.presets[run.preset].about}" if run.code else ""
     command = run_command(run.experiment, run.preset)
@@ -33,8 +34,8 @@ def figure_page(
 <main id="content">
 {_figure(downloads, panels, title, remark)}
 {_claims(run)}
-{_details("Configuration", _configuration(run))}
-{_details("Computed with", _environment(run))}
+{_details("Configuration", _configuration(stored))}
+{_details("Computed with", _environment(stored))}
 <section><h2>Downloads</h2>{_downloads(downloads)}
 <p>Compute or redraw it: <code>{escape(command)}</code></p>
 </section></main>"""
@@ -95,11 +96,12 @@ def _claim(claim: Claim) -> str:
     )
 
 
-def _configuration(run: StoredRun) -> str:
-    if run.code is None:
-        shown: Any = [cell.identity["config"] for cell in run.cells]
+def _configuration(stored: RunWithCells) -> str:
+    code = stored.run.code
+    if code is None:
+        shown: Any = [cell.identity["config"] for cell in stored.cells]
     else:
-        shown = encode(run.code.presets[run.preset].config)
+        shown = encode(code.presets[stored.run.preset].config)
     return _tree(shown)
 
 
@@ -124,8 +126,8 @@ def _tree(value: Any) -> str:
     return escape("none" if value is None else str(value))
 
 
-def _environment(run: StoredRun) -> str:
-    metas = [cell.meta for cell in run.cells]
+def _environment(stored: RunWithCells) -> str:
+    metas = [cell.meta for cell in stored.cells]
     if not metas:
         return "<p>No cell is stored.</p>"
     devices = {_text(meta.get("device")) for meta in metas}

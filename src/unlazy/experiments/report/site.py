@@ -17,7 +17,8 @@ from unlazy.experiments.report.figure_page import figure_page
 from unlazy.experiments.report.html import size
 from unlazy.experiments.report.overview_page import overview_page
 from unlazy.experiments.report.panels import Panel, panels_of
-from unlazy.experiments.report.stored import Find, StoredRun, stored_runs
+from unlazy.experiments.report.stored import Find, RunWithCells, StoredRun, stored_runs
+from unlazy.experiments.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,12 +101,13 @@ def write_report(
     disk.make_writable(target)
     site = _Site(target)
     interactive = site.copy_assets()
+    shown = []
     for done, run in enumerate(runs):
         progress(done, len(runs))
-        site.write_run(run, interactive=interactive)
-    site.write_page("index.html", overview_page(runs, left_out))
+        shown.append(site.write_run(run.read(Store(out)), interactive=interactive))
+    site.write_page("index.html", overview_page(shown, left_out))
     progress(len(runs), len(runs))
-    return SiteReport(target / "index.html", runs, interactive, site.bytes, left_out)
+    return SiteReport(target / "index.html", tuple(shown), interactive, site.bytes, left_out)
 
 
 class _Site:
@@ -134,38 +136,40 @@ class _Site:
             self.write("assets/vega.js", script.encode())
         return bool(script)
 
-    def write_run(self, run: StoredRun, *, interactive: bool) -> None:
+    def write_run(self, stored: RunWithCells, *, interactive: bool) -> StoredRun:
+        """Write the page of a run and its files; returns the run, for the overview."""
+        run = stored.run
         folder = f"files/{run.slug}"
         downloads = []
         for name in _DRAWN:
             if (run.folder / name).is_file():
                 self.write(f"{folder}/{name}", (run.folder / name).read_bytes())
                 downloads.append(f"{folder}/{name}")
-        for file, content in _tables(run):
+        for file, content in _tables(stored):
             self.write(f"{folder}/{file}", content)
             downloads.append(f"{folder}/{file}")
-        panels = drawn_panels(run) if interactive else []
+        panels = drawn_panels(stored) if interactive else []
         other_data = interactive and not panels and run.code is not None and not run.problem
-        page = figure_page(run, downloads, panels, _OTHER_DATA if other_data else "")
+        page = figure_page(stored, downloads, panels, _OTHER_DATA if other_data else "")
         self.write_page(f"{run.slug}.html", page)
+        return run
 
 
-def drawn_panels(run: StoredRun) -> list[Panel]:
+def drawn_panels(stored: RunWithCells) -> list[Panel]:
     """What the figure of a run shows, drawn again from its tables; nothing if that cannot be."""
-    results = run.results()
-    if results is None or run.code is None:
+    results, code = stored.results(), stored.run.code
+    if results is None or code is None:
         return []
     with style():
-        figure: Figure = run.code.plot(run.code.presets[run.preset].config, results)
+        figure: Figure = code.plot(code.presets[stored.run.preset].config, results)
         bear_nothing(figure)
         return panels_of(figure)
 
 
-def _tables(run: StoredRun) -> Iterator[tuple[str, bytes]]:
+def _tables(stored: RunWithCells) -> Iterator[tuple[str, bytes]]:
     """The files of the tables of a run, by name: Parquet for all, CSV where a table may be read."""
-    for table in joined(run.cells):
-        version = run.cells[0].identity["version"]
-        yield f"{table.name}.parquet", table.parquet(run.experiment, version)
+    for table in joined(stored.cells):
+        yield f"{table.name}.parquet", table.parquet(stored.run.experiment, stored.run.version)
         if table.holds == "rows":
             yield f"{table.name}.csv", table.csv()
 

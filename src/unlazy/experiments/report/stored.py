@@ -4,7 +4,8 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,9 +30,10 @@ class StoredRun:
 
     experiment: str
     preset: str
+    version: int  # of the experiment's code
     folder: Path  # holds the figure and the claims
     claims: tuple[Claim, ...]
-    cells: tuple[StoredCell, ...]
+    digests: tuple[str, ...]  # of its cells
     code: Experiment | None  # if it is at hand, and of the version that was run
     problem: str  # what is missing, in a sentence; empty if nothing is
 
@@ -40,15 +42,36 @@ class StoredRun:
         """The name of the run in addresses."""
         return f"{self.experiment}/{self.preset}".replace("/", "--")
 
+    def read(self, store: Store) -> "RunWithCells":
+        """The run with its cells, and what is wrong with these; those of one run fit in memory."""
+        cells = []
+        for digest in self.digests:
+            with suppress(UnlazyError):
+                cells.append(store.by_digest(self.experiment, digest))
+        cells = tuple(cell for cell in cells if cell.identity["version"] == self.version)
+        lost, problem = len(self.digests) - len(cells), self.problem
+        if lost:
+            again = _again(self.experiment, self.preset)
+            problem = f"{lost} of {len(self.digests)} cells are lost or damaged. {again}"
+        return RunWithCells(replace(self, problem=problem), cells)
+
+
+class RunWithCells(NamedTuple):
+    """A finished run, and its cells, without those that are lost."""
+
+    run: StoredRun
+    cells: tuple[StoredCell, ...]
+
     def results(self) -> Results | None:
         """The results as the figure's code wants them; None if they are not those of the preset.
 
         They differ where the run found other data sets than there are now.
         """
-        if self.code is None or self.problem:
+        code = self.run.code
+        if code is None or self.run.problem:
             return None
         found = {cell.digest: cell.result for cell in self.cells}
-        cells = dict.fromkeys(self.code.cells(self.code.presets[self.preset].config))
+        cells = dict.fromkeys(code.cells(code.presets[self.run.preset].config))
         if not all(cell.digest in found for cell in cells):
             return None
         return {cell: found[cell.digest] for cell in cells}
@@ -77,25 +100,23 @@ def stored_runs(out: Path, find: Find) -> FoundRuns:
         record = _record(path)
         # Names of pages and files are made of these two: nothing but the folder vouches for them.
         if f"{record['experiment']}/{record['preset']}" == place:
-            runs.append(_stored_run(out, path, record, find))
+            runs.append(_stored_run(path, record, find))
         else:
             left_out.append(f"'{place}' holds a copy of another run, which is not shown.")
     return FoundRuns(tuple(runs), tuple(left_out))
 
 
-def _stored_run(out: Path, path: Path, record: dict[str, Any], find: Find) -> StoredRun:
+def _stored_run(path: Path, record: dict[str, Any], find: Find) -> StoredRun:
     code, problem = _code(record, find)
-    cells, lost = _cells(Store(out), record)
-    if lost:
-        problem = f"{lost} of {len(record['cells'])} cells are lost or damaged. {_again(record)}"
     return StoredRun(
-        record["experiment"],
-        record["preset"],
-        path.parent,
-        record["claims"],
-        cells,
-        code,
-        problem,
+        experiment=record["experiment"],
+        preset=record["preset"],
+        version=record["version"],
+        folder=path.parent,
+        claims=record["claims"],
+        digests=tuple(dict.fromkeys(record["cells"])),
+        code=code,
+        problem=problem,
     )
 
 
@@ -139,26 +160,15 @@ def _code(record: Mapping[str, Any], find: Find) -> tuple[Experiment | None, str
         return None, ""  # a figure of the user's own: what is stored says enough
     if code.version != record["version"]:
         stored, now = record["version"], code.version
-        return None, f"Stored by version {stored} of the figure, now {now}. {_again(record)}"
+        again = _again(record["experiment"], record["preset"])
+        return None, f"Stored by version {stored} of the figure, now {now}. {again}"
     if record["preset"] not in code.presets:
         return None, f"The figure has no preset '{record['preset']}' any more."
     return code, ""
 
 
-def _cells(store: Store, record: Mapping[str, Any]) -> tuple[tuple[StoredCell, ...], int]:
-    """The cells behind the claims, and how many are lost."""
-    cells, digests = [], set(record["cells"])
-    for digest in dict.fromkeys(record["cells"]):
-        try:
-            cell = store.by_digest(record["experiment"], digest)
-        except UnlazyError:
-            continue
-        cells += [cell] if cell.identity["version"] == record["version"] else []
-    return tuple(cells), len(digests) - len(cells)
-
-
-def _again(record: Mapping[str, Any]) -> str:
-    return f"Run it again: {run_command(record['experiment'], record['preset'])}."
+def _again(experiment: str, preset: str) -> str:
+    return f"Run it again: {run_command(experiment, preset)}."
 
 
 def run_command(experiment: str, preset: str) -> str:
