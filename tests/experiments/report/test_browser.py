@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report in a real browser: it draws, toggles, and says nothing on the console."""
 
+import dataclasses
 import shutil
 import time
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
+
+from unlazy.experiments import write_report
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 Service = pytest.importorskip("selenium.webdriver.chrome.service").Service
@@ -140,3 +145,56 @@ def test_every_control_has_a_name_for_screen_readers(page):
         assert control.accessible_name or not control.is_displayed(), control.get_attribute(
             "outerHTML"
         )
+
+
+def special(config, results):
+    """Two curves with bands, one with two gaps, on a symmetric logarithm; one with steps."""
+    x = np.arange(9.0)
+    fig = Figure()
+    ax = fig.subplots()
+    for name, color, sign in (("broken", "red", 1), ("whole", "blue", -1)):
+        y = sign * 10.0 ** (x - 4)
+        ax.fill_between(x, y - 0.1, y + 0.1, color=color, alpha=0.2)
+        ax.plot(x, np.where(np.isin(x, (3, 6)), np.nan, y) if sign > 0 else y, c=color, label=name)
+    ax.set_yscale("symlog", linthresh=0.01)
+    ax.plot(["a", "b"], [0, 1], drawstyle="steps-post", c="green", label="steps")
+    return fig
+
+
+@pytest.fixture
+def special_page(browser, runs, toy, tmp_path):
+    site = write_report(
+        runs, tmp_path, find=lambda _: dataclasses.replace(toy.EXPERIMENT, plot=special)
+    )
+    open_page(browser, site, PAGE)
+    yield browser
+    assert not browser.get_log("browser")
+
+
+def test_gaps_break_a_curve_and_steps_are_drawn(special_page):
+    paths = [path.get_attribute("d") for path in curves(special_page)]
+    assert len(paths) == 3 + 1 + 1  # the parts of the broken curve, and the others
+    assert sorted(path.count("L") + path.count("H") for path in paths) == [1, 1, 2, 2, 8]
+
+
+def test_a_box_hides_the_band_of_its_curve_too(special_page):
+    def bands():
+        return special_page.find_elements("css selector", ".chart .mark-area path")
+
+    assert len(bands()) == 2
+    names = [label.text for label in special_page.find_elements("css selector", "#legend label")]
+    box = special_page.find_elements("css selector", "#legend input")[names.index("whole")]
+    act(special_page, box.click)
+    assert len(bands()) == 1
+    act(special_page, box.click)
+    assert len(bands()) == 2
+
+
+def test_a_symmetric_logarithm_is_one_and_can_be_made_linear(special_page):
+    # Words stand at the places, so that one button is left, for the heights.
+    button, _ = special_page.find_elements("css selector", ".buttons button")
+    assert (button.text, button.get_attribute("aria-pressed")) == ("symlog y", "true")
+    assert {"0", "0.01", "\u22120.01"} <= set(ticks(special_page))
+    act(special_page, button.click)
+    assert button.get_attribute("aria-pressed") == "false"
+    assert "0.01" not in ticks(special_page)

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from unlazy.experiments.report.panels import MOST_POINTS, panels_of
+from unlazy.experiments.report.panels import MOST_POINTS, left_out, panels_of
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def test_axes_keep_labels_scales_and_limits(ax):
     ax.plot([1, 10], [0.1, 1])
     ax.set(xscale="log", xlim=(0.5, 20), ylim=(2, 0), xlabel="step", ylabel=r"$\beta$", title="A")
     panel = panel_of(ax)
-    assert panel["x"] == {"label": "step", "log": True, "domain": [0.5, 20.0], "ticks": None}
+    assert panel["x"] == {"label": "step", "scale": "log", "domain": [0.5, 20.0], "ticks": None}
     assert panel["y"]["domain"] == [0.0, 2.0]
-    assert (panel["y"]["label"], panel["y"]["log"], panel["title"]) == ("β", False, "A")
+    assert (panel["y"]["label"], panel["y"]["scale"], panel["title"]) == ("β", "linear", "A")
 
 
 def test_error_bars_belong_to_their_curve(ax):
@@ -158,3 +158,104 @@ def test_empty_and_hidden_panels_are_left_out():
         ax.plot([0, 1], [0, 1])
     hidden.set_visible(False)
     assert len(panels_of(fig)) == 1
+
+
+def test_words_on_an_axis_are_ticks_at_the_places_that_they_were_given(ax):
+    ax.plot(["relu", "tanh"], [1, 2])
+    ax.annotate("best", ("tanh", 2))
+    panel = panel_of(ax)
+    assert panel["curves"][0]["points"] == [[0.0, 1.0], [1.0, 2.0]]
+    assert panel["x"]["ticks"] == [[0.0, "relu"], [1.0, "tanh"]]
+    assert (panel["texts"][0]["x"], panel["texts"][0]["y"]) == (1.0, 2.0)
+
+
+def test_masked_and_infinite_points_are_gaps(ax):
+    ax.plot([1, 2, 3], np.ma.masked_equal([1.0, 7.0, 3.0], 7.0))
+    ax.plot([1, 2, 0], [np.inf, 1e300, 3])
+    one, two = panel_of(ax)["curves"]
+    assert one["points"] == [[1.0, 1.0], [2.0, None], [3.0, 3.0]]
+    assert two["points"][0] == [1.0, None]
+
+
+def test_a_thinned_curve_keeps_its_gaps(ax):
+    y = np.arange(100_000.0)
+    y[[777, 50_001, 50_002]] = np.nan
+    ax.plot(np.arange(100_000), y)
+    points = panel_of(ax)["curves"][0]["points"]
+    assert [x for x, y in points if y is None] == [777, 50_001]
+    assert len(points) <= MOST_POINTS + 2
+
+
+def test_a_symmetric_logarithm_says_up_to_where_it_is_linear(ax):
+    ax.plot([1, 2], [-1, 1])
+    ax.set_yscale("symlog", linthresh=0.01)
+    panel = panel_of(ax)
+    assert (panel["y"]["scale"], panel["y"]["linear"]) == ("symlog", 0.01)
+    assert panel["x"]["scale"] == "linear"
+
+
+def test_a_band_has_the_name_of_the_curve_of_its_colour_that_lies_in_it(ax):
+    x = np.arange(4.0)
+    for height, color, dash in ((0, "red", "-"), (5, "red", "--"), (5, "blue", "-")):
+        name = f"{color} {height} {dash}"
+        ax.plot(x, height + x, color=color, ls=dash, label=name)
+        ax.fill_between(x, height + x - 1, height + x + 1, color=color, alpha=0.2)
+    ax.fill_between(x, 0, 1, color="green")
+    ax.axhspan(0, 1, color="red")
+    names = [band["name"] for band in panel_of(ax)["bands"]]
+    assert names == ["red 0 -", "red 5 --", "blue 5 -", "", ""]
+
+
+def test_steps_stay_steps(ax):
+    ax.step([1, 2], [3, 4], where="post")
+    ax.plot([1, 2], [3, 4])
+    assert [curve["step"] for curve in panel_of(ax)["curves"]] == ["step-after", ""]
+
+
+def dates(ax):
+    ax.plot(np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"), [1, 2])
+
+
+SHOWN_AS_DRAWN = {
+    "PathCollection": lambda ax: ax.scatter([1, 2], [3, 4]),
+    "Rectangle": lambda ax: ax.bar([1, 2], [3, 4]),
+    "AxesImage": lambda ax: ax.imshow(np.eye(2)),
+    "QuadMesh": lambda ax: ax.pcolormesh(np.eye(2)),
+    "PolyQuadMesh": lambda ax: ax.pcolor(np.eye(2)),
+    "LineCollection": lambda ax: ax.hlines([1], 0, 1),
+    "AxLine": lambda ax: ax.axline((0, 0), slope=1),
+    "Axes": lambda ax: ax.inset_axes((0.5, 0.5, 0.4, 0.4)).plot([1, 2]),
+    "FillBetweenPolyCollection": lambda ax: ax.fill_betweenx([1, 2, 3], [1, 2, 3], [2, 3, 4]),
+    "error bars of a kind of their own": lambda ax: ax.errorbar([1], [2], xerr=[1]),
+    "an axis of dates or other units": dates,
+    "a scale of kind logit": lambda ax: ax.set_xscale("logit"),
+}
+
+
+@pytest.mark.parametrize("lost", SHOWN_AS_DRAWN)
+def test_a_panel_with_more_than_is_taken_is_left_out_and_named(lost):
+    fig = Figure()
+    left, right = fig.subplots(1, 2)
+    left.plot([0, 1], [0, 1])
+    if lost != "an axis of dates or other units":
+        right.plot([0.2, 0.8], [0, 1])
+    right.set_title("right one")
+    SHOWN_AS_DRAWN[lost](right)
+    assert [len(panel["curves"]) for panel in panels_of(fig)] == [1]
+    assert left_out(fig) == [f"right one ({lost})"]
+    right.set_title("")
+    assert left_out(fig) == [f"panel 2 ({lost})"]
+
+
+def test_stepped_bands_are_left_out(ax):
+    ax.fill_between([1, 2, 3], [1, 2, 3], [2, 3, 4], step="post")
+    assert panels_of(ax.get_figure()) == []
+
+
+def test_what_is_hidden_is_not_missed(ax):
+    ax.plot([0, 1], [0, 1])
+    ax.scatter([1, 2], [3, 4]).set_visible(False)
+    ax.legend(["curve"])
+    ax.set_title("title")
+    assert left_out(ax.get_figure()) == []
+    assert len(panel_of(ax)["curves"]) == 1

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from matplotlib.figure import Figure
 
 from unlazy.core.errors import StoreError, UnlazyError
 from unlazy.experiments import Claim, Store, run_experiment, write_report
@@ -297,6 +298,60 @@ def test_the_copy_of_a_run_does_not_take_the_page_of_the_run(runs, tmp_path):
     assert [run.preset for run in site.runs] == ["smoke", "strict"]
     assert "TOY-1" in (site.page.parent / PAGE).read_text()
     assert len(site.left_out) == 2
+
+
+def with_plot(toy, change):
+    """The toy, with its figure changed."""
+
+    def plot(config, results):
+        fig = toy.plot(config, results)
+        change(fig.axes[0])
+        return fig
+
+    return dataclasses.replace(toy.EXPERIMENT, plot=plot)
+
+
+def test_a_figure_that_cannot_be_taken_apart_leaves_the_rest_of_the_report(runs, toy, tmp_path):
+    def fails(ax):
+        raise RuntimeError("no such\nstyle <b>")
+
+    site = write_report(runs, tmp_path, find=lambda _: with_plot(toy, fails))
+    text = (site.page.parent / PAGE).read_text()
+    assert 'id="panels"' not in text
+    assert "could not be taken from it (RuntimeError: no such style &lt;b&gt;)" in text
+    assert 'class="drawn"' in text
+
+
+def test_a_panel_that_is_only_drawn_is_named_and_the_drawn_figure_open(runs, toy, tmp_path):
+    def scatters(ax):
+        ax.scatter([1, 2], [3, 4])
+
+    site = write_report(runs, tmp_path, find=lambda _: with_plot(toy, scatters))
+    text = (site.page.parent / PAGE).read_text()
+    assert 'id="panels"' not in text
+    assert "Only in the figure as drawn: 3 cells (PathCollection)." in text
+
+    def adds(ax):
+        ax.get_figure().add_axes((0, 0, 0.2, 0.2)).bar([1], [2])
+
+    site = write_report(runs, tmp_path, find=lambda _: with_plot(toy, adds))
+    text = (site.page.parent / PAGE).read_text()
+    assert len(drawn(site.page.parent / PAGE)) == 1
+    assert "Only in the figure as drawn: panel 2 (Rectangle)." in text
+    assert "<details open><summary>The figure as drawn" in text
+
+
+def test_words_on_an_axis_do_not_stop_the_report(runs, toy, tmp_path):
+    def named(config, results):
+        fig = Figure()
+        fig.subplots().plot(["relu", "tanh"], [1, 2])
+        return fig
+
+    site = write_report(
+        runs, tmp_path, find=lambda _: dataclasses.replace(toy.EXPERIMENT, plot=named)
+    )
+    [panel] = drawn(site.page.parent / PAGE)
+    assert panel["x"]["ticks"] == [[0, "relu"], [1, "tanh"]]
 
 
 def test_a_second_report_is_the_same(site, runs, find, tmp_path):

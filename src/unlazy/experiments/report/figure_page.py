@@ -20,7 +20,7 @@ def figure_page(
 ) -> str:
     """The page; `downloads` are addresses of files, `panels` what the figure shows, if known.
 
-    The remark says why there are no panels.
+    The remark says why some panels, or all, are not among them.
     """
     run = stored.run
     title = run.code.title if run.code else run.experiment
@@ -50,8 +50,8 @@ def _figure(downloads: Sequence[str], panels: Sequence[Panel], title: str, remar
         if pictures
         else "<p>No drawn figure is stored.</p>"
     )
+    said = f'<p class="soft">{escape(remark)}</p>' if remark else ""
     if not panels:
-        said = f'<p class="soft">{escape(remark)}</p>' if remark else ""
         return f"<figure>{drawn}</figure>{said}"
     # Nothing in it can be taken for a tag, not even for the end of the script.
     data = json.dumps(list(panels), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -62,8 +62,9 @@ def _figure(downloads: Sequence[str], panels: Sequence[Panel], title: str, remar
 <p class="soft">Hover for numbers; drag to move, scroll to zoom, double-click to undo.
 Bands, bars and curves are those of the drawn figure.</p>
 <noscript>The figure as drawn is below.</noscript>
-</section>
-<details><summary>The figure as drawn</summary><figure>{drawn}</figure></details>"""
+{said}</section>
+<details{" open" if remark else ""}><summary>The figure as drawn</summary>
+<figure>{drawn}</figure></details>"""
 
 
 def _in_words(panels: Sequence[Panel], title: str) -> str:

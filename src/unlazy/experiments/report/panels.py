@@ -5,12 +5,13 @@ Figures are drawn by matplotlib, once. A page that lets a reader zoom and hover 
 numbers from the drawn figure, so that no figure is described twice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.experiments.report.mathtext import plain
+from unlazy.experiments.report.unseen import finite, is_band, is_strip, unseen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 1500  # of one curve; a screen shows no more
 _DASHES = {"--": [6.0, 3.0], "-.": [6.0, 3.0, 1.5, 3.0], ":": [1.5, 2.5]}
+_STEPS = {"steps": "step-before", "steps-pre": "step-before", "steps-post": "step-after"} | {
+    "steps-mid": "step"
+}
 
 Panel = dict[str, Any]
 Curve = dict[str, Any]
@@ -27,6 +31,8 @@ Curve = dict[str, Any]
 
 def panels_of(fig: "Figure") -> list[Panel]:
     """Each panel of a figure: title, axes, and everything that is drawn in data coordinates.
+
+    Panels with more than that are left out; `left_out` names them.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -37,30 +43,50 @@ def panels_of(fig: "Figure") -> list[Panel]:
         ('a line', [[1.0, 3.0], [2.0, 4.0]])
     """
     names = _names_in_legends(fig)
-    return [_panel(ax, names) for ax in fig.axes if ax.get_visible() and ax.has_data()]
+    return [_panel(ax, names) for ax in _drawn(fig) if not unseen(ax)]
+
+
+def left_out(fig: "Figure") -> list[str]:
+    """The panels that `panels_of` leaves out, in words, each with what it would lose."""
+    found = [(number, ax, unseen(ax)) for number, ax in enumerate(_drawn(fig), 1)]
+    return [f"{_title(ax) or f'panel {number}'} ({lost})" for number, ax, lost in found if lost]
+
+
+def _drawn(fig: "Figure") -> list["Axes"]:
+    return [ax for ax in fig.axes if ax.get_visible() and (ax.has_data() or ax.child_axes)]
+
+
+def _title(ax: "Axes") -> str:
+    titles = (ax.get_title(loc=place) for place in ("left", "center", "right"))
+    return plain(" ".join(title for title in titles if title))
 
 
 def _panel(ax: "Axes", names: dict[Any, str]) -> Panel:
-    titles = (ax.get_title(loc=place) for place in ("left", "center", "right"))
+    curves = _grouped(ax, names)
     return {
-        "title": plain(" ".join(title for title in titles if title)),
+        "title": _title(ax),
         "x": _axis(ax, "x"),
         "y": _axis(ax, "y"),
-        "curves": _grouped(ax, names),
-        "bands": list(_bands(ax)),
+        "curves": curves,
+        "bands": [band | {"name": _owner(band, curves)} for band in _bands(ax)],
         "texts": list(_texts(ax)),
     }
 
 
 def _axis(ax: "Axes", which: str) -> dict[str, Any]:
+    from matplotlib.scale import SymmetricalLogTransform
+
     axis = ax.xaxis if which == "x" else ax.yaxis
-    scale = axis.get_scale()
+    transform = axis.get_transform()
+    symmetric = isinstance(transform, SymmetricalLogTransform)
+    linear = {"linear": transform.linthresh} if symmetric else {}  # up to there it is linear
     low, high = sorted(float(limit) for limit in axis.get_view_interval())
     return {
         "label": plain(axis.get_label_text()) or _shared_label(ax, which),
-        "log": scale == "log",
+        "scale": axis.get_scale(),
         "domain": [_number(low), _number(high)],
         "ticks": _named_ticks(axis),
+        **linear,
     }
 
 
@@ -83,11 +109,12 @@ def _in_one_row(ax: "Axes", other: "Axes") -> bool:
 
 def _named_ticks(axis: Any) -> list[list[Any]] | None:
     """Ticks that were given words of their own, as pairs of place and word; None without any."""
+    from matplotlib.category import StrCategoryFormatter
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 
     formatter = axis.get_major_formatter()
     # `set_xticks(places, words)` makes a function of the words.
-    if not isinstance(formatter, FixedFormatter | FuncFormatter):
+    if not isinstance(formatter, FixedFormatter | FuncFormatter | StrCategoryFormatter):
         return None
     places = axis.get_majorticklocs()
     words = [plain(word) for word in formatter.format_ticks(places)]
@@ -137,17 +164,19 @@ def _curve(
 ) -> Iterator[Curve]:
     from matplotlib.colors import to_hex
 
-    x, y = (np.atleast_1d(np.asarray(part, float)) for part in line.get_data())
+    # As they were drawn: words as the places that they were given.
+    x, y = (np.atleast_1d(np.asarray(part, float)) for part in line.get_data(orig=False))
     in_data = line.get_transform().contains_branch_seperately(ax.transData)
     common = {
         "name": name,
         "color": to_hex(line.get_color()),
         "dash": _dash(line),
         "width": round(float(line.get_linewidth()), 2),
+        "step": _STEPS.get(line.get_drawstyle(), ""),
         "line": line.get_linestyle() not in ("None", "none", " ", ""),
         "marker": line.get_marker() not in ("None", "none", None, " ", ""),
     }
-    if in_data == (True, True) and np.isfinite(x * y).any():
+    if in_data == (True, True) and finite(x, y).any():
         yield common | {"points": _points(x, y), "bars": _error_bars(container)}
     elif in_data == (False, True):
         yield common | {"horizontal": _number(y[0])}
@@ -165,28 +194,44 @@ def _error_bars(container: "ErrorbarContainer | None") -> list[list[float | None
 
 def _bands(ax: "Axes") -> Iterator[dict[str, Any]]:
     """Areas between two curves, and strips across the panel."""
-    from matplotlib.collections import PolyCollection
-    from matplotlib.colors import to_hex
-    from matplotlib.patches import Rectangle
-
     for area in ax.collections:
-        if isinstance(area, PolyCollection) and area.get_visible():
-            face = np.asarray(area.get_facecolor())[0]
+        if is_band(area, ax) and area.get_visible():
+            look = _filled(np.asarray(area.get_facecolor())[0])
             for path in area.get_paths():
-                yield {
-                    "color": to_hex(tuple(face)),
-                    "opacity": round(float(face[-1]), 3),
-                    "between": _between(np.asarray(path.vertices)),
-                }
+                yield look | {"between": _between(np.asarray(path.vertices))}
     for patch in ax.patches:
-        in_data = patch.get_transform().contains_branch_seperately(ax.transData)
-        if isinstance(patch, Rectangle) and in_data == (False, True):
-            face = np.asarray(patch.get_facecolor())
-            yield {
-                "color": to_hex(tuple(face)),
-                "opacity": round(float(face[-1]), 3),
-                "strip": [_number(patch.get_y()), _number(patch.get_y() + patch.get_height())],
-            }
+        if is_strip(patch, ax) and patch.get_visible():
+            ends = (patch.get_y(), patch.get_y() + patch.get_height())
+            look = _filled(np.asarray(patch.get_facecolor()))
+            yield look | {"strip": [_number(end) for end in ends]}
+
+
+def _filled(face: np.ndarray) -> dict[str, Any]:
+    from matplotlib.colors import to_hex
+
+    return {"color": to_hex(tuple(face)), "opacity": round(float(face[-1]), 3)}
+
+
+def _owner(band: Mapping[str, Any], curves: Sequence[Curve]) -> str:
+    """The name of the curve that a band is shown and hidden with; empty if there is none.
+
+    That is a curve of its colour, and of several the one that lies in it.
+    """
+    alike = [one for one in curves if "points" in one and one["color"] == band["color"]]
+    if "between" not in band or not alike:
+        return ""
+    return max(alike, key=lambda curve: _share_within(curve, band))["name"]
+
+
+def _share_within(curve: Curve, band: Mapping[str, Any]) -> float:
+    """The share of the points of a curve that lie in a band."""
+    whole = [place for place in band["between"] if None not in place]
+    points = [point for point in curve["points"] if None not in point]
+    if not whole or not points:
+        return 0.0
+    (places, low, high), (x, y) = np.transpose(whole), np.transpose(points)
+    inside = (np.interp(x, places, low) <= y) & (y <= np.interp(x, places, high))
+    return float(np.mean(inside & (places[0] <= x) & (x <= places[-1])))
 
 
 def _between(vertices: np.ndarray) -> list[list[float | None]]:
@@ -211,9 +256,9 @@ def _texts(ax: "Axes") -> Iterator[dict[str, Any]]:
             else text.get_transform() == ax.transData
         )
         if in_data and text.get_text():
-            x, y = (_number(float(part)) for part in place)
+            x, y = ax.convert_xunits(place[0]), ax.convert_yunits(place[1])
             align = text.get_horizontalalignment()
-            yield {"x": x, "y": y, "text": plain(text.get_text()), "align": align}
+            yield {"x": _number(x), "y": _number(y), "text": plain(text.get_text()), "align": align}
 
 
 def _names_in_legends(fig: "Figure") -> dict[Any, str]:
@@ -242,11 +287,14 @@ def _dash(line: "Line2D") -> list[float]:
 def _points(x: np.ndarray, y: np.ndarray) -> list[list[float | None]]:
     """The points of a curve, thinned evenly where a screen could not show them all."""
     if len(x) > MOST_POINTS:
-        kept = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).round().astype(int))
+        even = np.linspace(0, len(x) - 1, MOST_POINTS).round().astype(int)
+        missing = ~finite(x, y)
+        gaps = np.flatnonzero(missing & ~np.append(False, missing[:-1]))
+        kept = np.union1d(even, gaps)  # without its gap, the curve would bridge it
         x, y = x[kept], y[kept]
     return [[_number(a), _number(b)] for a, b in zip(x, y, strict=True)]
 
 
 def _number(value: Any) -> float | None:
     """Six digits, which no screen shows; None for what JSON cannot say."""
-    return float(f"{value:.6g}") if np.isfinite(value) else None
+    return float(f"{float(value):.6g}") if np.isfinite(value) else None

@@ -16,7 +16,7 @@ from unlazy.experiments.joined import joined
 from unlazy.experiments.report.figure_page import figure_page
 from unlazy.experiments.report.html import size
 from unlazy.experiments.report.overview_page import overview_page
-from unlazy.experiments.report.panels import Panel, panels_of
+from unlazy.experiments.report.panels import Panel, left_out, panels_of
 from unlazy.experiments.report.stored import Find, RunWithCells, StoredRun, stored_runs
 from unlazy.experiments.store import Store
 
@@ -148,22 +148,31 @@ class _Site:
         for file, content in _tables(stored):
             self.write(f"{folder}/{file}", content)
             downloads.append(f"{folder}/{file}")
-        panels = drawn_panels(stored) if interactive else []
-        other_data = interactive and not panels and run.code is not None and not run.problem
-        page = figure_page(stored, downloads, panels, _OTHER_DATA if other_data else "")
+        panels, remark = drawn_panels(stored) if interactive else ([], "")
+        page = figure_page(stored, downloads, panels, remark)
         self.write_page(f"{run.slug}.html", page)
         return run
 
 
-def drawn_panels(stored: RunWithCells) -> list[Panel]:
-    """What the figure of a run shows, drawn again from its tables; nothing if that cannot be."""
-    results, code = stored.results(), stored.run.code
-    if results is None or code is None:
-        return []
-    with style():
-        figure: Figure = code.plot(code.presets[stored.run.preset].config, results)
-        bear_nothing(figure)
-        return panels_of(figure)
+def drawn_panels(stored: RunWithCells) -> tuple[list[Panel], str]:
+    """What the figure of a run shows, drawn again from its tables, and why not all of it."""
+    code = stored.run.code
+    if code is None or stored.run.problem:
+        return [], ""
+    # The code of a figure may be anybody's; the other figures and the drawn one stay.
+    try:
+        results = stored.results()
+        if results is None:
+            return [], _OTHER_DATA
+        with style():
+            figure: Figure = code.plot(code.presets[stored.run.preset].config, results)
+            bear_nothing(figure)
+            panels, only_drawn = panels_of(figure), left_out(figure)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return [], f"Shown as it was drawn: its numbers could not be taken from it ({reason})."
+    said = f"Only in the figure as drawn: {'; '.join(only_drawn)}." if only_drawn else ""
+    return panels, said
 
 
 def _tables(stored: RunWithCells) -> Iterator[tuple[str, bytes]]:

@@ -6,7 +6,7 @@
 const panels = JSON.parse(document.getElementById("panels").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const hidden = new Set();
-const states = panels.map((panel) => ({ xlog: panel.x.log, ylog: panel.y.log }));
+const states = panels.map((panel) => ({ x: panel.x.scale, y: panel.y.scale }));
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -19,83 +19,104 @@ function shown(color) {
   return "#" + parts.map((p) => Math.round(p + (255 - p) * share).toString(16).padStart(2, "0")).join("");
 }
 
-const drawable = (value, log) => value !== null && (!log || value > 0);
+const drawable = (value, scale) => value !== null && (scale !== "log" || value > 0);
 
+// The points that can be drawn, with the part of the curve that each is of: gaps break the line.
 function rows(curve, state) {
-  return (curve.points || [])
-    .filter(([x, y]) => drawable(x, state.xlog) && drawable(y, state.ylog))
-    .map(([x, y], i) => ({ x, y, i, curve: curve.name || "without a name", color: shown(curve.color) }));
+  const found = [];
+  let part = 0;
+  (curve.points || []).forEach(([x, y], i) => {
+    if (!drawable(x, state.x) || !drawable(y, state.y)) part += 1;
+    else found.push({ x, y, i, part, curve: curve.name || "without a name", color: shown(curve.color) });
+  });
+  return found;
 }
 
 // Where the panel was drawn, or, under another scale, what holds all that is shown.
-function domain(axis, log, values) {
+function domain(axis, scale, values) {
   const [low, high] = axis.domain;
-  if (log === axis.log && drawable(low, log) && drawable(high, log)) return [low, high];
-  const found = values.filter((value) => drawable(value, log));
-  if (!found.length) return log ? [0.1, 1] : [0, 1];
+  if (scale === axis.scale && drawable(low, scale) && drawable(high, scale)) return [low, high];
+  const found = values.filter((value) => drawable(value, scale));
+  if (!found.length) return scale === "log" ? [0.1, 1] : [0, 1];
   const [a, b] = [Math.min(...found), Math.max(...found)];
-  if (log) return [a / 1.2, b * 1.2];
+  if (scale === "log") return [a / 1.2, b * 1.2];
   const room = 0.04 * (b - a || 1);
   return [a - room, b + room];
 }
 
-function axisOf(axis, log, values) {
+function axisOf(axis, type, values) {
   const settings = { title: axis.label || null, grid: true, labelOverlap: true };
   if (axis.ticks) {
     const words = Object.fromEntries(axis.ticks);
     settings.values = axis.ticks.map(([place]) => place);
     settings.labelExpr = `(${JSON.stringify(words)})[datum.value]`;
     settings.labelOverlap = false;
-  } else if (log) {
+  } else if (type !== "linear") {
     settings.format = "~g";
     settings.tickCount = 6;
   }
-  const scale = { type: log ? "log" : "linear", domain: domain(axis, log, values), nice: false };
-  if (!log) scale.zero = false;
+  const scale = { type, domain: domain(axis, type, values), nice: false };
+  if (type === "symlog") {
+    // Matplotlib gives 10/9 of a decade to what is linear, Vega log10(1 + linear / constant).
+    scale.constant = axis.linear / (10 ** (10 / 9) - 1);
+    settings.values = symlogTicks(scale.domain, axis.linear);
+  } else if (type === "linear") scale.zero = false;
+  if (settings.values) settings.tickCount = settings.values.length; // of more, Vega leaves half out
   return { type: "quantitative", scale, axis: settings };
 }
+
+// Zero, and powers of ten from where the scale is no longer linear; Vega has equal steps.
+function symlogTicks([low, high], linear) {
+  const ticks = [0];
+  const first = Math.ceil(Math.log10(linear) - 1e-9);
+  const last = Math.floor(Math.log10(Math.max(-low, high, linear)) + 1e-9);
+  for (let power = first; power <= last; power += Math.ceil((last - first + 1) / 6)) ticks.push(10 ** power, -(10 ** power));
+  return ticks.filter((tick) => low <= tick && tick <= high).sort((a, b) => a - b);
+}
+
+const lineOf = (curve, stroke) => ({ type: "line", ...stroke, ...(curve.step ? { interpolate: curve.step } : {}) });
 
 function curveLayers(curve, state, x, y) {
   const color = shown(curve.color);
   const stroke = { color, strokeWidth: curve.width, strokeDash: curve.dash, clip: true };
   if (curve.horizontal !== undefined) {
-    if (!drawable(curve.horizontal, state.ylog)) return [];
+    if (!drawable(curve.horizontal, state.y)) return [];
     return [{ data: { values: [{ y: curve.horizontal }] }, mark: { type: "rule", ...stroke }, encoding: { y: { field: "y", ...y } } }];
   }
   if (curve.vertical !== undefined) {
-    if (!drawable(curve.vertical, state.xlog)) return [];
+    if (!drawable(curve.vertical, state.x)) return [];
     return [{ data: { values: [{ x: curve.vertical }] }, mark: { type: "rule", ...stroke }, encoding: { x: { field: "x", ...x } } }];
   }
   const encoding = { x: { field: "x", ...x }, y: { field: "y", ...y } };
   const data = { values: rows(curve, state) };
   const layers = [];
   const bars = (curve.bars || []).filter(([a, low, high]) =>
-    drawable(a, state.xlog) && drawable(high, state.ylog) && low !== null);
+    drawable(a, state.x) && drawable(high, state.y) && low !== null);
   if (bars.length) {
     const floor = y.scale.domain[0];
     layers.push({
-      data: { values: bars.map(([a, low, high]) => ({ x: a, y: state.ylog ? Math.max(low, floor) : low, high })) },
+      data: { values: bars.map(([a, low, high]) => ({ x: a, y: state.y === "log" ? Math.max(low, floor) : low, high })) },
       mark: { type: "rule", color, strokeWidth: 1.2, clip: true },
       encoding: { ...encoding, y2: { field: "high" } },
     });
   }
-  if (curve.line) layers.push({ data, mark: { type: "line", ...stroke }, encoding: { ...encoding, order: { field: "i" } } });
+  if (curve.line) layers.push({ data, mark: lineOf(curve, stroke), encoding: { ...encoding, order: { field: "i" }, detail: { field: "part", type: "nominal" } } });
   if (curve.marker) layers.push({ data, mark: { type: "point", filled: true, size: 22, color, clip: true, opacity: 0.85 }, encoding });
   return layers;
 }
 
 function bandLayers(panel, state, x, y) {
-  return panel.bands.map((band) => {
+  return panel.bands.filter((band) => !band.name || !hidden.has(band.name)).map((band) => {
     const mark = { type: "area", color: shown(band.color), opacity: Math.max(band.opacity, 0.12), clip: true };
     const floor = y.scale.domain[0];
-    const low = (value) => (state.ylog ? Math.max(value, floor) : value);
+    const low = (value) => (state.y === "log" ? Math.max(value, floor) : value);
     if (band.strip) {
       const [start, end] = x.scale.domain;
       const values = [start, end].map((at) => ({ x: at, y: low(band.strip[0]), high: band.strip[1] }));
       return { data: { values }, mark, encoding: { x: { field: "x", ...x }, y: { field: "y", ...y }, y2: { field: "high" } } };
     }
     const values = band.between
-      .filter(([at, , high]) => drawable(at, state.xlog) && drawable(high, state.ylog))
+      .filter(([at, least, high]) => drawable(at, state.x) && drawable(high, state.y) && least !== null)
       .map(([at, least, high]) => ({ x: at, y: low(least), high }));
     return { data: { values }, mark, encoding: { x: { field: "x", ...x }, y: { field: "y", ...y }, y2: { field: "high" } } };
   });
@@ -106,8 +127,8 @@ function specOf(panel, state) {
   const points = curves.flatMap((curve) => rows(curve, state));
   const all = panel.curves.flatMap((curve) => curve.points || []);
   const levels = panel.curves.flatMap((curve) => (curve.horizontal === undefined ? [] : [curve.horizontal]));
-  const x = axisOf(panel.x, state.xlog, all.map((point) => point[0]));
-  const y = axisOf(panel.y, state.ylog, all.map((point) => point[1]).concat(levels));
+  const x = axisOf(panel.x, state.x, all.map((point) => point[0]));
+  const y = axisOf(panel.y, state.y, all.map((point) => point[1]).concat(levels));
   const tooltip = [
     { field: "curve", type: "nominal", title: "curve" },
     { field: "x", title: panel.x.label || "x", format: ".5~g" },
@@ -129,7 +150,7 @@ function specOf(panel, state) {
     },
   };
   const words = panel.texts
-    .filter((text) => drawable(text.x, state.xlog) && drawable(text.y, state.ylog))
+    .filter((text) => drawable(text.x, state.x) && drawable(text.y, state.y))
     .map((text) => ({
       data: { values: [text] },
       mark: { type: "text", align: text.align, dx: text.align === "right" ? -3 : 3, dy: -7, fontSize: 11, color: css("--soft"), clip: true },
@@ -202,11 +223,12 @@ function buildPanel(panel, index) {
   }
   const buttons = document.createElement("div");
   buttons.className = "buttons";
-  for (const [axis, key] of [["x", "xlog"], ["y", "ylog"]]) {
+  for (const axis of ["x", "y"]) {
     if (panel[axis].ticks) continue; // places with words are no quantities
-    buttons.append(toggle(`log ${axis}`, states[index][key], (button) => {
-      states[index][key] = !states[index][key];
-      button.setAttribute("aria-pressed", String(states[index][key]));
+    const other = panel[axis].scale === "linear" ? "log" : panel[axis].scale;
+    buttons.append(toggle(`${other} ${axis}`, states[index][axis] === other, (button) => {
+      states[index][axis] = states[index][axis] === other ? "linear" : other;
+      button.setAttribute("aria-pressed", String(states[index][axis] === other));
       draw(index);
     }));
   }
