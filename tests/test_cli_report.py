@@ -51,3 +51,10 @@ def test_a_target_that_cannot_be_written_is_named(call, tmp_path):
     code, _, err = call("report", "--to", "taken")
     assert code == 2
     assert "'taken'" in err
+
+
+def test_an_empty_target_is_not_the_working_folder(call, tmp_path):
+    code, out, err = call("report", "--to", "")
+    assert (code, out) == (2, "")
+    assert "must be the name of a folder, got an empty one" in err
+    assert not list(tmp_path.iterdir())

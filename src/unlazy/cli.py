@@ -309,7 +309,10 @@ def report(
     to: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="The folder to write to.", show_default="report, in that of --out"
+            metavar="DIR",
+            parser=options.folder,
+            help="The folder to write to.",
+            show_default="report, in that of --out",
         ),
     ] = None,
     as_json: Json = False,
