@@ -105,6 +105,9 @@ def test_a_page_shows_claims_configuration_and_versions(site):
 def test_a_verdict_that_is_not_the_recorded_one_is_said_first(site):
     assert "not as recorded: 1" in site.page.read_text()
     assert "recorded otherwise" in (site.page.parent / "toy--figure1--strict.html").read_text()
+    pages = [address for address in Addresses(site.page.read_text()).found if "--" in address]
+    assert pages.index("toy--figure1--strict.html") < pages.index(PAGE)  # not by their names
+    assert [run.preset for run in site.runs] == ["smoke", "strict"]
 
 
 def test_the_page_draws_the_stored_numbers(site, runs):

@@ -9,9 +9,12 @@ from unlazy.experiments.report.stored import StoredRun
 
 
 def overview_page(runs: Sequence[StoredRun], left_out: Sequence[str] = ()) -> str:
-    """The first page of the report; `left_out` are sentences about what is not shown."""
+    """The first page of the report; `left_out` are sentences about what is not shown.
+
+    Runs with verdicts that are not as recorded come first, and so do their papers.
+    """
     papers: dict[str, list[StoredRun]] = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: all(claim.as_expected for claim in run.claims)):
         papers.setdefault(run.experiment.partition("/")[0], []).append(run)
     claims = [claim for run in runs for claim in run.claims]
     changed = sum(not claim.as_expected for claim in claims)
