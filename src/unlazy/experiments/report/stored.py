@@ -131,12 +131,15 @@ def _record(path: Path) -> dict[str, Any]:
             raise ValueError("`cells` must be digests")
         return record | {"claims": tuple(_claim(one) for one in record["claims"])}
     except (OSError, ValueError, LookupError, TypeError, OverflowError) as error:
-        reason = " ".join(str(error).split())
+        missing = "it has no " if isinstance(error, LookupError) else ""
+        reason = missing + " ".join(str(error).split())
         raise StoreError(f"cannot read '{path}': {reason}. Run the figure again.") from error
 
 
-def _claim(told: Mapping[str, Any]) -> Claim:
+def _claim(told: Any) -> Claim:
     """A claim as `Claim.to_dict` tells it; the verdict follows from the numbers."""
+    if not isinstance(told, dict):
+        raise ValueError(f"`claims` must be objects, got {told!r:.40}")
     bounds = told["threshold"]
     return Claim(
         id=told["id"],
