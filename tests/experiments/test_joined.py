@@ -202,6 +202,17 @@ def test_tables_without_a_column_are_one_clear_error(tmp_path):
         taken_apart(tmp_path, "toy/many", 2)
 
 
+@pytest.mark.parametrize("meta", ["[1]", '{"x": NaN}', "null", "{", "[" * 100_000])
+def test_what_an_index_says_of_a_cell_is_an_object_or_one_clear_error(meta, tmp_path):
+    [index, rows] = joined([cell_of("one", 0, CellResult({"a": np.arange(2)}))])
+    columns = index.columns | {"meta": np.array([meta])}
+    for table in (dataclasses.replace(index, columns=columns), rows):
+        (tmp_path / f"{table.name}.parquet").write_bytes(table.parquet("toy/many", 2))
+    with pytest.raises(StoreError, match=f"cannot read '{tmp_path}' as tables of a report") as told:
+        taken_apart(tmp_path, "toy/many", 2)
+    assert "\n" not in str(told.value)
+
+
 def test_the_index_says_what_each_cell_was_computed_with(toy, report):
     found = taken_apart(report[1], toy.NAME, toy.VERSION)
     for cell in found.values():

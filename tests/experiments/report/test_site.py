@@ -4,6 +4,7 @@ import gc
 import html
 import html.parser
 import json
+import os
 import shutil
 import sys
 import urllib.parse
@@ -380,6 +381,14 @@ def test_a_broken_record_is_named(runs, tmp_path, text):
         write_report(out)
 
 
+def test_a_record_that_is_no_file_is_named(runs, tmp_path):
+    out = copied(runs, tmp_path / "runs")
+    (out / "toy/figure1/smoke/claims.json").unlink()
+    os.mkfifo(out / "toy/figure1/smoke/claims.json")  # which would wait for ever
+    with pytest.raises(StoreError, match=r"claims\.json is a fifo"):
+        write_report(out)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -400,3 +409,11 @@ def test_a_record_of_other_kinds_is_named(runs, tmp_path, changes):
     with pytest.raises(StoreError, match=r"claims\.json.*Run the figure again") as caught:
         write_report(out)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["id", "sentence", "note"])
+def test_a_claim_without_text_is_named_by_us(runs, tmp_path, name):
+    # Not by the types alone, which only tests check.
+    claim = Claim("a", "b", 1, "<", 2).to_dict() | {name: ["a"]}
+    with pytest.raises(StoreError, match=rf"`{name}` of a claim must be text, got \['a'\]"):
+        write_report(copied(runs, tmp_path / "runs", claims=[claim]))

@@ -123,7 +123,8 @@ def _stored_run(path: Path, record: dict[str, Any], find: Find) -> StoredRun:
 def _record(path: Path) -> dict[str, Any]:
     """What a run wrote about itself, with its claims as such."""
     try:
-        record = plain_json(path.read_bytes())
+        with disk.open_regular(path) as file:
+            record = plain_json(file.read())
         kinds = {"experiment": str, "preset": str, "version": int, "claims": list, "cells": list}
         if not all(isinstance(record[name], kind) for name, kind in kinds.items()):
             raise ValueError(_NOT_A_RECORD)
@@ -140,6 +141,9 @@ def _claim(told: Any) -> Claim:
     """A claim as `Claim.to_dict` tells it; the verdict follows from the numbers."""
     if not isinstance(told, dict):
         raise ValueError(f"`claims` must be objects, got {told!r:.40}")
+    for name in ("id", "sentence", "note"):
+        if not isinstance(told[name], str):
+            raise ValueError(f"`{name}` of a claim must be text, got {told[name]!r:.40}")
     bounds = told["threshold"]
     return Claim(
         id=told["id"],
