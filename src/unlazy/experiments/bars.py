@@ -9,6 +9,7 @@ from typing import IO, cast
 from rich import progress
 from rich.console import Console
 
+from unlazy.core.summaries import counted
 from unlazy.experiments.cell import Cell
 from unlazy.experiments.progress import Reporter, Stream
 
@@ -62,7 +63,8 @@ class BarReporter(Reporter):
 
     def start(self, name: str, cells: int, stored: int) -> None:
         """Show a bar over the cells to compute; stored ones would spoil the time left."""
-        todo = f"{cells - stored} of {cells} cells left" if stored else f"{cells} cells"
+        every = counted(cells, "cell")
+        todo = f"{cells - stored} of {every} left" if stored else every
         self.all = self.bars.add_task(f"{name}, {todo}", total=cells - stored)
         if stored < cells:
             self.bars.start()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from unlazy.core.entries import entry
+from unlazy.core.summaries import counted
 from unlazy.experiments.cell import Cell
 
 
@@ -60,7 +61,7 @@ class LineReporter(Reporter):
         """Write how much there is to do."""
         self.cells, self.finished = cells, stored
         already = f", {stored} of them stored already" if stored else ""
-        self._line(f"{name}: {cells} cells{already}")
+        self._line(f"{name}: {counted(cells, 'cell')}{already}")
 
     def cell_finished(self, cell: Cell, seconds: float) -> None:
         """Write which cell is done, and how long it took."""

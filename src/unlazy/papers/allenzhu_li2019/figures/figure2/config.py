@@ -215,7 +215,8 @@ def _trainings(
     for width in widths:
         for method in methods:
             for training, seed in config.trainings(panel, method, width):
-                label = f"{method}, m = {width}, N = {panel.task.n}, seed {seed}"
+                exact = "" if training.grid else ", exact"
+                label = f"{method}{exact}, m = {width}, N = {panel.task.n}, seed {seed}"
                 label += "" if training.seeds == 1 else f" to {seed + training.seeds - 1}"
                 yield Cell(NAME, VERSION, training, seed, label)
 

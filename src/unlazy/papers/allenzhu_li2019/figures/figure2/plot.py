@@ -32,8 +32,10 @@ def plot(config: Config, results: Results) -> Figure:
         ax.set_xlabel("width m")
     axes[0].set_ylabel("test error (sum over outputs)")
     drawn = [c.along(method) * c.unit for c in every for method in c.panel.networks]
+    drawn += [np.mean(c.limit(method)) * c.unit for c in every for method in LIMITS]
     top = max(c.energy * c.unit for c in every)  # predicting zero
     heights = [top, *np.minimum(np.concatenate(drawn, axis=None), top)]
+    heights += [c.unit for c in every]
     axes[0].set_ylim(spanning(heights, 0.7, 1.4, otherwise=(0.01, 10.0)))
     round_ticks(axes[0])
     task, start = config.panels[0].task, ", start by fan-in" if config.fan_in else ""
