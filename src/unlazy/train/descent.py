@@ -18,6 +18,7 @@ from unlazy.core.trained import Trained, partition
 from unlazy.train.batches import Batches, count_rows, next_batch, start_batches
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
+from unlazy.train.precision import in_precision_of_params
 from unlazy.train.stopping import StopRule
 
 
@@ -62,6 +63,7 @@ class _Descent:
 
 
 @entry
+@in_precision_of_params
 def fit(
     loss: Loss,
     params: Any,

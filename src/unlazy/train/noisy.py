@@ -19,6 +19,7 @@ from unlazy.core.trees import count_entries, gaussian_like
 from unlazy.train.batches import Batches, next_batch, start_batches
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
+from unlazy.train.precision import in_precision_of_params
 from unlazy.train.stopping import StopRule
 
 StochasticLoss = Callable[..., Float[Array, ""]]
@@ -82,6 +83,7 @@ class _NoisyDescent:
 
 
 @entry
+@in_precision_of_params
 def noisy_sgd(
     loss: StochasticLoss,
     params: Any,

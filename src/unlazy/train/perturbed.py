@@ -27,6 +27,7 @@ from unlazy.train.curves import mark_kicks
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
 from unlazy.train.noisy import StochasticLoss, check_momentum, heavy_ball
+from unlazy.train.precision import in_precision_of_params
 from unlazy.train.stopping import StopRule
 
 _STEP = 0.15  # learning rate times the largest curvature at the start
@@ -92,6 +93,7 @@ class PerturbedHistory(History):
 
 
 @entry
+@in_precision_of_params
 def perturbed_gradient_descent(
     loss: StochasticLoss,
     params: Any,

@@ -36,6 +36,7 @@ from unlazy.train.grid.progress import Meter
 from unlazy.train.grid.result import GridResult, Preferred
 from unlazy.train.grid.rules import OptaxRule, OptimizerFactory, TorchSGD
 from unlazy.train.loop import Progress
+from unlazy.train.precision import in_precision_of_params
 
 Numbers = Sequence[int | float] | Float[Array | np.ndarray, " values"]
 
@@ -43,6 +44,7 @@ _STRETCHES = 20  # how often a chunk reports progress
 
 
 @entry
+@in_precision_of_params
 def fit_grid(
     loss: Loss,
     params: Any,
