@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real schedulers, workers and clients on the loopback interface, and their deaths."""
 
+import asyncio
+import contextlib
 import importlib
 import os
 import signal
@@ -10,7 +12,9 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import distributed
 import psutil
 import pytest
 
@@ -49,6 +53,11 @@ def times(tmp_path, word):
     """How often each cell began or ended."""
     lines = (tmp_path / "log").read_text().splitlines()
     return Counter(int(line.split()[1]) for line in lines if line.startswith(word))
+
+
+def log_of(tmp_path):
+    path = tmp_path / "log"
+    return path.read_text() if path.exists() else ""
 
 
 def ends_once(tmp_path, cells=8):
@@ -105,6 +114,29 @@ def until(condition, seconds=60.0):
         time.sleep(0.02)
 
 
+@contextlib.contextmanager
+def within(seconds):
+    """Fail when it takes longer, even in a call that waits for ever."""
+
+    def late(*_):
+        raise AssertionError("it takes too long")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def at_work(tmp_path):
+    """The cells that were begun and have not ended, each with its worker."""
+    lines = [line.split() for line in log_of(tmp_path).splitlines()]
+    ended = [rest for word, *rest in lines if word == "end"]
+    return [(int(cell), int(pid)) for _, cell, pid in lines if [cell, pid] not in ended]
+
+
 def listening(process):
     return {
         connection.laddr.ip
@@ -136,11 +168,8 @@ def test_local_workers_listen_on_loopback_alone_and_one_that_is_killed_is_replac
     def watch():
         seen.update(listening(psutil.Process()))
         children.update(psutil.Process().children(recursive=True))
-        lines = [line.split() for line in log_of(tmp_path).splitlines()]
-        ended = [rest for word, *rest in lines if word == "end"]
-        at_work = [int(rest[1]) for _, *rest in lines if rest not in ended]
-        if at_work and not victims:
-            victims.append(at_work[-1])  # it began last, so that its end is furthest
+        if (begun := at_work(tmp_path)) and not victims:
+            victims.append(begun[-1][1])  # it began last, so that its end is furthest
             os.kill(victims[0], signal.SIGKILL)
 
     watcher = Watcher(watch)
@@ -168,7 +197,7 @@ def test_a_worker_killed_in_mid_cell_and_a_second_client_cost_nothing(
     dask.scheduler()
     victim, _ = dask.worker(), dask.worker()
     clients = [dask.client(out) for _ in range(2)]
-    until(lambda: (tmp_path / "log").exists() and f" {victim.pid}\n" in log_of(tmp_path))
+    until(lambda: f" {victim.pid}\n" in log_of(tmp_path))
     victim.kill()
     errors = [client.communicate()[1] for client in clients]
     assert [client.returncode for client in clients] == [0, 0], errors
@@ -176,10 +205,6 @@ def test_a_worker_killed_in_mid_cell_and_a_second_client_cost_nothing(
     assert ends_once(tmp_path)
     assert sum(times(tmp_path, "begin").values()) <= 9
     assert pure_files(out) == serial
-
-
-def log_of(tmp_path):
-    return (tmp_path / "log").read_text()
 
 
 def test_workers_that_do_not_see_the_folder_send_their_results(
@@ -218,6 +243,78 @@ def test_a_cell_that_kills_its_workers_is_given_up(logged, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_worker_may_die_before_its_answer_is_fetched(logged, tmp_path, monkeypatch):
+    gather, slowed = distributed.Client._gather, []
+
+    async def slow(self, *args, **options):
+        if not slowed:
+            slowed.extend(psutil.Process().children(recursive=True))
+            for child in slowed:
+                child.kill()
+            await asyncio.sleep(0.2)
+        return await gather(self, *args, **options)
+
+    monkeypatch.setattr(distributed.Client, "_gather", slow)
+    with within(60):
+        run_experiment(logged.EXPERIMENT, "quick", out=tmp_path, workers=1)
+    assert slowed
+    assert times(tmp_path, "end")[0] == 1
+    assert set(times(tmp_path, "end")) == set(range(8))
+
+
+@pytest.mark.slow
+def test_the_deaths_of_workers_are_held_against_the_cells_that_they_had_begun(
+    logged, serial, dask, tmp_path
+):
+    workers, killed = [], set()
+
+    def another_cell():
+        return {cell for cell, pid in at_work(tmp_path) if pid == workers[-1].pid} - killed
+
+    dask.scheduler()
+    client = dask.client(tmp_path / "out")
+    while len(killed) < 4:
+        workers.append(dask.worker("--resources", "cells=1"))
+        until(another_cell)
+        killed.update(another_cell())
+        workers[-1].kill()
+        workers[-1].wait()
+    dask.worker("--resources", "cells=1")
+    error = client.communicate()[1]
+    assert client.returncode == 0, error
+    assert pure_files(tmp_path / "out") == serial
+
+
+@pytest.mark.slow
+def test_workers_that_join_late_have_as_many_cells_as_they_have_room_for(
+    logged, serial, dask, tmp_path
+):
+    dask.scheduler()
+    client = dask.client(tmp_path / "out")
+    assert any("has no workers" in line for line in client.stderr)
+    dask.worker("--resources", "cells=1", "--nthreads", 4)
+    until(lambda: "begin" in log_of(tmp_path))
+    dask.worker("--nthreads", 4)  # it declares none, so that it is given none
+    client.communicate()
+    assert client.returncode == 0
+    words = [line.split()[0] for line in log_of(tmp_path).splitlines()]
+    assert words == ["begin", "end"] * 8
+    assert pure_files(tmp_path / "out") == serial
+
+
+@pytest.mark.slow
+def test_a_cluster_that_grows_by_need_sees_that_cells_wait(logged, serial, tmp_path):
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "threads_per_worker": 1}
+    growing: Any = distributed.LocalCluster(n_workers=0, **options)
+    with growing:
+        growing.adapt(minimum=0, maximum=2, interval="200ms", target_duration="100ms")
+        out, address = tmp_path / "out", growing.scheduler_address
+        run_experiment(logged.EXPERIMENT, "quick", out=out, scheduler=address)
+    assert len({line.split()[2] for line in log_of(tmp_path).splitlines()}) >= 2
+    assert pure_files(out) == serial
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_scheduler_that_is_killed_and_started_again_costs_no_finished_cell(
     logged, serial, dask, tmp_path, shared
@@ -249,7 +346,7 @@ def test_a_client_that_is_killed_and_started_again_finds_what_the_workers_finish
     dask.scheduler()
     dask.worker("--resources", "cells=1")
     client = dask.client(out)
-    until(lambda: (tmp_path / "log").exists() and "begin 2" in log_of(tmp_path))
+    until(lambda: "begin 2" in log_of(tmp_path))
     client.kill()
     client.communicate()
     again = dask.client(out)
@@ -268,7 +365,7 @@ def test_local_workers_end_with_their_client_however_it_ends(logged, tmp_path, s
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     client = subprocess.Popen([sys.executable, "-c", program], env=environment)
-    until(lambda: (tmp_path / "log").exists() and "end 1" in log_of(tmp_path))
+    until(lambda: "end 1" in log_of(tmp_path))
     workers = psutil.Process(client.pid).children(recursive=True)
     assert len(workers) >= 2
     client.send_signal(sign)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells computed by the workers of a Dask cluster; this process hands them out and collects them.
 
-A worker that is killed costs its cell, which Dask gives to another. When the scheduler goes away,
-the client waits for it to come back, and hands out what is not stored.
+A worker that is killed costs its cell, which another is given. When the scheduler goes away, the
+client waits for it to come back, and hands out what is not stored.
 """
 
 import contextlib
-import queue
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
@@ -18,18 +18,15 @@ from unlazy.experiments.experiment import Experiment
 from unlazy.experiments.leases import Leases
 from unlazy.experiments.local_workers import LocalWorkers
 from unlazy.experiments.obtaining import Looks, cell_error, stored_result
+from unlazy.experiments.places import GLANCE, LostError, Outcome, Places
 from unlazy.experiments.store import DamagedCellError, Store
-from unlazy.experiments.tasks import Answer, CellFailure, Task, marker_in, perform, reference
+from unlazy.experiments.tasks import Answer, CellFailure, Task, marker_in, reference
 
-RESOURCE = "cells"  # of Dask's; a worker may declare how many cells it has room for
-_GLANCE = 0.5  # seconds between looks at the workers
+_MOST_DEATHS = 4  # of workers with the same cell
+_KILLED = "the workers that computed it were killed, again and again."
 _FIRST, _AGAIN = 10, 60  # seconds until a scheduler must be reached, at first and once it was
 
 Arrived = Callable[[Cell, bool, float], None]
-
-
-class _LostError(Exception):
-    """The connection to the scheduler broke."""
 
 
 class ClusterRun:
@@ -58,7 +55,9 @@ class ClusterRun:
         self.name, self.store, self.leases = reference(experiment), store, leases
         self.force, self.arrived, self.note = force, arrived, note
         self.found: dict[Cell, CellResult] = {}
+        self.deaths: Counter[Cell] = Counter()  # of workers
         self.local: LocalWorkers | None = None
+        self.told = False  # that there are no workers
 
     def results(
         self, cells: Sequence[Cell], scheduler: str | None, workers: int, jobs: int | None
@@ -85,7 +84,7 @@ class ClusterRun:
                 while cells and not lost:
                     try:
                         self._hand_out(client, cells)
-                    except _LostError:
+                    except LostError:
                         lost = True
                         self.note(f"the connection to {address} broke; trying again.")
                     cells = [cell for cell in cells if cell not in self.found]
@@ -94,58 +93,61 @@ class ClusterRun:
 
     def _hand_out(self, client: Any, cells: Sequence[Cell]) -> None:
         """Let workers compute the cells; those that other runs compute are left."""
-        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        futures: dict[Any, Cell] = {}
+        places, waiting = Places(client), deque(map(self._task, cells))
+        answers: list[tuple[Task, Outcome]] = []
         try:
-            self._look_at_workers(client)
-            futures |= {self._submit(client, done, cell, leased=False): cell for cell in cells}
-            while futures:
-                if self.local is not None:
-                    self.local.tend()
-                with contextlib.suppress(queue.Empty):
-                    future = done.get(timeout=_GLANCE)
-                    cell = futures.pop(future)
-                    if self._take(cell, self._answer(future, cell)):
-                        futures[self._submit(client, done, cell, leased=True)] = cell
+            while waiting or places.given or answers:
+                self._tend(places, waiting)
+                # Before answers are taken, which may take a while; after an error none is begun.
+                while waiting and places.free and not _failed(answers):
+                    places.give(waiting.popleft())
+                if self.local is None:
+                    places.show(waiting)
+                for task, outcome in answers:
+                    if self._take(task.cell, self._answer(outcome, task.cell)):
+                        waiting.appendleft(task._replace(leased=True))
+                answers = places.answers(0.0 if waiting and places.free else GLANCE)
         except BaseException as error:
             if _is_lost(client, error):
                 for cell in cells:  # they will be handed out anew
                     self.leases.give_back(cell.digest)
-                raise _LostError from error
-            self._stop(client, futures, error)
+                raise LostError from error
+            self._stop(places, error)
             raise
 
-    def _look_at_workers(self, client: Any) -> None:
-        """Note whether there are any, and whether they bound the cells that they compute."""
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        if not workers and self.local is None:
-            self.note("the scheduler has no workers yet; waiting for them.")
-        bounded = any(RESOURCE in worker["resources"] for worker in workers)
-        self.resources = {RESOURCE: 1} if bounded else None
-
-    def _submit(self, client: Any, done: Any, cell: Cell, *, leased: bool) -> Any:
-        task = Task(
+    def _task(self, cell: Cell) -> Task:
+        return Task(
             *(self.name, cell, str(self.store.root.absolute()), str(self.marker)),
-            *(self.force, leased),
+            *(self.force, False),
         )
-        # Not `pure`: each attempt at a cell is another task.
-        future = client.submit(perform, task, pure=False, resources=self.resources)
-        future.add_done_callback(done.put)
-        return future
 
-    def _answer(self, future: Any, cell: Cell) -> Answer:
+    def _tend(self, places: Places, waiting: deque[Task]) -> None:
+        """See to the workers: those that have left, and whether there are any."""
+        if self.local is not None:
+            self.local.tend()
+        for task, killed in places.look():
+            self.deaths[task.cell] += killed
+            if self.deaths[task.cell] >= _MOST_DEATHS:
+                reason = UnlazyError(_KILLED)
+                raise cell_error(task.cell, reason, self.store.root) from reason
+            waiting.appendleft(task)
+        if not places.room and self.local is None and not self.told:
+            self.told = True
+            self.note("the scheduler has no workers; waiting for them.")
+
+    def _answer(self, outcome: Outcome, cell: Cell) -> Answer:
         """What the worker said, or the error of the cell."""
         from distributed import KilledWorker
         from distributed.comm.core import CommClosedError
 
-        if future.status in ("cancelled", "lost"):
-            raise _LostError
+        if isinstance(outcome, Answer):
+            return outcome
         try:
-            return future.result()
+            raise outcome
         except (CommClosedError, TimeoutError, CancelledError) as error:
-            raise _LostError from error
-        except KilledWorker:
-            reason = UnlazyError("the workers that computed it were killed, again and again.")
+            raise LostError from error
+        except KilledWorker:  # of one that comes back under its address, Dask counts the deaths
+            reason = UnlazyError(_KILLED)
             raise cell_error(cell, reason, self.store.root) from reason
         except CellFailure as error:
             raise cell_error(cell, error.args[0], self.store.root) from error.args[0]
@@ -188,19 +190,23 @@ class ClusterRun:
         self.found[cell] = result
         self.arrived(cell, answer.computed, answer.seconds)
 
-    def _stop(self, client: Any, futures: dict[Any, Cell], error: BaseException) -> None:
+    def _stop(self, places: Places, error: BaseException) -> None:
         """Begin no further cell; unless interrupted, let local workers finish those at work."""
         with contextlib.suppress(Exception):  # the scheduler may be gone too
-            client.cancel(list(futures))
+            places.cancel()
         if self.local is not None and isinstance(error, Exception):
-            self.local.finish(self.leases, [cell.digest for cell in futures.values()])
+            self.local.finish(self.leases, [task.cell.digest for task in places.tasks()])
+
+
+def _failed(answers: Sequence[tuple[Task, Outcome]]) -> bool:
+    return not all(isinstance(outcome, Answer) for _, outcome in answers)
 
 
 def _is_lost(client: Any, error: BaseException) -> bool:
     """Whether an error comes from a broken connection to the scheduler."""
     if isinstance(error, UnlazyError | KeyboardInterrupt | SystemExit):
         return False
-    return isinstance(error, _LostError) or client.status != "running"
+    return isinstance(error, LostError) or client.status != "running"
 
 
 def check_dask() -> None:
