@@ -16,14 +16,34 @@ def task(toy, tmp_path):
     cell = toy.cells(toy.EXPERIMENT.presets["smoke"].config)[0]
     Store(tmp_path).prepare(toy.NAME)
     marker = str(marker_in(tmp_path))
-    return Task("toy:EXPERIMENT", cell, str(tmp_path), marker, force=False, leased=False)
+    return Task("toy:EXPERIMENT", cell, str(tmp_path), marker, "run", force=False, leased=False)
 
 
 def test_a_worker_stores_the_cell_and_computes_it_once(task, tmp_path):
     assert perform(task, jobs=2)[:2] == ("stored", True)
-    assert perform(task, jobs=2)[:2] == ("stored", False)
-    assert perform(task._replace(force=True), jobs=2)[:2] == ("stored", True)
+    assert perform(task._replace(run="other"), jobs=2)[:2] == ("stored", False)
     assert Store(tmp_path).meta(task.cell)["jobs"] == 2
+
+
+def test_a_worker_computes_a_stored_cell_again_once_for_a_run_with_force(
+    task, toy, tmp_path, monkeypatch
+):
+    computed = []
+
+    def run(config, *, seed, progress):
+        computed.append(config)
+        return toy.run(config, seed=seed, progress=progress)
+
+    monkeypatch.setattr(toy, "EXPERIMENT", dataclasses.replace(toy.EXPERIMENT, run=run))
+    perform(task, jobs=1)
+    forced = task._replace(run="another run", force=True)
+    # Its first answer may have been lost with its worker.
+    assert perform(forced, jobs=1)[:2] == perform(forced, jobs=1)[:2] == ("stored", True)
+    assert len(computed) == 2
+    (Store(tmp_path).folder(task.cell) / "table.parquet").write_bytes(b"damaged")
+    perform(forced, jobs=1)
+    assert len(computed) == 3
+    Store(tmp_path).read(task.cell)
 
 
 def test_a_worker_leaves_a_cell_that_another_run_computes(task, tmp_path):

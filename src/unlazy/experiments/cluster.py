@@ -6,6 +6,7 @@ client waits for it to come back, and hands out what is not stored.
 """
 
 import contextlib
+import secrets
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -54,6 +55,7 @@ class ClusterRun:
     ) -> None:
         self.name, self.store, self.leases = reference(experiment), store, leases
         self.force, self.arrived, self.note = force, arrived, note
+        self.run = secrets.token_hex(8)
         self.found: dict[Cell, CellResult] = {}
         self.deaths: Counter[Cell] = Counter()  # of workers
         self.local: LocalWorkers | None = None
@@ -118,7 +120,7 @@ class ClusterRun:
     def _task(self, cell: Cell) -> Task:
         return Task(
             *(self.name, cell, str(self.store.root.absolute()), str(self.marker)),
-            *(self.force, False),
+            *(self.run, self.force, False),
         )
 
     def _tend(self, places: Places, waiting: deque[Task]) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One cell from the store or computed, in this process or on a worker of a cluster."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ def cell_error(cell: Cell, error: BaseException, root: Path) -> CellError:
 
 
 class Work(NamedTuple):
-    """A cell's result, and whether it was computed just now."""
+    """A cell's result, and whether it was computed for this run."""
 
     result: CellResult
     computed: bool
@@ -64,23 +65,38 @@ def stored_result(store: Store, cell: Cell) -> CellResult | None:
 
 
 def obtain(
-    store: Store, cell: Cell, compute: Callable[[Cell], CellResult], *, force: bool, jobs: int
+    store: Store,
+    cell: Cell,
+    compute: Callable[[Cell], CellResult],
+    *,
+    force: bool,
+    jobs: int,
+    run: str = "",
 ) -> Work:
     """The result of a cell on which the caller holds the lease; it is stored afterwards.
 
     `jobs` is how many cells are computed at a time. Whoever held the lease before may have stored
-    the cell, so it is looked for once more.
+    the cell, so it is looked for once more; with `force` it must have done so for the same `run`.
     """
     began, replace = time.perf_counter(), force
+    ours = run != "" and _run_of(store, cell) == run
     try:
-        result = None if force else stored_result(store, cell)
+        result = None if force and not ours else stored_result(store, cell)
     except DamagedCellError:
         result, replace = None, True
     if result is not None:
-        return Work(result, computed=False)
+        return Work(result, computed=ours)
     result = compute(cell)
-    store.write(cell, result, record(time.perf_counter() - began, jobs), replace=replace)
+    meta = record(time.perf_counter() - began, jobs) | ({"run": run} if run else {})
+    store.write(cell, result, meta, replace=replace)
     return Work(result, computed=True)
+
+
+def _run_of(store: Store, cell: Cell) -> object:
+    """What the stored cell says of the run that it was computed for, if anything."""
+    with contextlib.suppress(DamagedCellError, AttributeError):  # it may say anything
+        return store.meta(cell).get("run")
+    return None
 
 
 def record(seconds: float, jobs: int) -> dict[str, Any]:

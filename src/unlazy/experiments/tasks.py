@@ -33,6 +33,7 @@ class Task(NamedTuple):
     cell: Cell
     root: str  # the client's store
     marker: str  # a file of the client's: who sees it sees the same folder
+    run: str  # names the client's run: what is stored for it is not computed again
     force: bool
     leased: bool  # the client holds the lease
 
@@ -41,7 +42,7 @@ class Answer(NamedTuple):
     """What a worker says of a task."""
 
     kind: str  # "stored", "computed", "busy" (another run has the lease) or "unshared"
-    computed: bool = False  # by this worker, just now
+    computed: bool = False  # for this run
     seconds: float = 0.0
     result: CellResult | None = None  # if `kind` is "computed"
     meta: dict[str, Any] | None = None  # to be stored with it
@@ -62,7 +63,7 @@ def perform(task: Task, *, jobs: int | None = None) -> Answer:
     with store.leases() as leases, leases.holding(task.cell.digest) as ours:
         if not ours:
             return Answer("busy")
-        work = obtain(store, task.cell, run, force=task.force, jobs=jobs)
+        work = obtain(store, task.cell, run, force=task.force, jobs=jobs, run=task.run)
         return Answer("stored", work.computed, time.perf_counter() - began)
 
 
