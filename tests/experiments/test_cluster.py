@@ -20,6 +20,7 @@ import pytest
 
 from unlazy.core.errors import StoreError, UnlazyError
 from unlazy.experiments import CellError, Reporter, Store, cluster, local_workers, run_experiment
+from unlazy.experiments.leases import Leases
 
 HERE = Path(__file__).parent
 PURE = ("cell.json", "table.parquet", "arrays.npz", "claims.json")
@@ -374,6 +375,26 @@ def test_local_workers_end_with_their_client_however_it_ends(logged, tmp_path, s
     report = run_experiment(logged.EXPERIMENT, "quick", out=tmp_path / "out")
     assert report.reused >= 1
     assert ends_once(tmp_path)
+
+
+def test_a_client_keeps_the_file_by_which_workers_see_its_folder_young(toy, tmp_path, monkeypatch):
+    kept = []
+    store = Store(tmp_path)
+    store.prepare(toy.NAME)
+
+    def compute(run, *_):
+        then = time.time() - 90_000
+        os.utime(run.marker, (then, then))
+        time.sleep(0.3)
+        store.prepare(toy.NAME)  # as another run does
+        kept.append(run.marker.exists())
+
+    monkeypatch.setattr(cluster.ClusterRun, "_compute", compute)
+    with Leases(tmp_path / "leases", expires=0.6) as leases:
+        options = {"force": False, "arrived": print, "note": print}
+        cluster.ClusterRun(toy.EXPERIMENT, store, leases, **options).results([], "", 1, 1)
+    assert kept == [True]
+    assert not list((tmp_path / "cells").glob(".partial-*"))
 
 
 def test_workers_that_keep_ending_are_an_error(monkeypatch):

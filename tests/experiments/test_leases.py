@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from unlazy.core import disk
 from unlazy.core.errors import StoreError
 from unlazy.core.processes import _state, has_ended, this_process
 from unlazy.experiments.leases import Leases
@@ -124,6 +125,19 @@ def test_a_lease_is_kept_alive_while_it_is_held(tmp_path, monkeypatch):
     foreign(leases, elsewhere)
     time.sleep(0.7)
     assert Leases(tmp_path, expires=0.6).take("a")
+
+
+def test_a_file_is_kept_young_and_removed_at_the_end(tmp_path):
+    file = disk.temporary_path(tmp_path)
+    file.touch()
+    then = time.time() - 90_000
+    os.utime(file, (then, then))
+    with Leases(tmp_path / "leases", expires=0.6) as leases:
+        leases.keep(file)
+        time.sleep(0.3)
+        disk.clear_abandoned(tmp_path)  # as another run does
+        assert file.exists()
+    assert not file.exists()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from unlazy.core import disk
 from unlazy.core.errors import UnlazyError
 from unlazy.experiments.cell import Cell, CellResult
 from unlazy.experiments.experiment import Experiment
@@ -67,14 +66,12 @@ class ClusterRun:
         """The results of all cells, by the scheduler at that address or so many local workers."""
         check_dask()
         self.marker = marker_in(self.store.root)
-        try:
-            if scheduler is not None:
-                self._compute(cells, scheduler)
-            else:
-                with LocalWorkers(workers, jobs, self.note) as self.local:
-                    self._compute(cells, self.local.address)
-        finally:
-            disk.discard(self.marker)
+        self.leases.keep(self.marker)  # what is a day old is removed by other runs
+        if scheduler is not None:
+            self._compute(cells, scheduler)
+        else:
+            with LocalWorkers(workers, jobs, self.note) as self.local:
+                self._compute(cells, self.local.address)
         return self.found
 
     def _compute(self, cells: Sequence[Cell], address: str) -> None:

@@ -86,6 +86,10 @@ class Leases:
         for number in range(int(path.suffix[1:]) if done else 0):
             disk.discard(self._path(name, number))
 
+    def keep(self, path: Path) -> None:
+        """Keep a file of this process young like a lease, and remove it at the end."""
+        self._held[str(path)] = path
+
     def owner(self, name: str) -> dict[str, Any] | None:
         """What the file of a lease that nobody has taken over says of its process, if anything."""
         for number in count():
