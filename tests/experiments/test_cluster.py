@@ -3,12 +3,14 @@
 
 import asyncio
 import contextlib
+import http.server
 import importlib
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -306,10 +308,12 @@ def test_workers_that_join_late_have_as_many_cells_as_they_have_room_for(
 def test_a_cluster_that_grows_by_need_sees_that_cells_wait(logged, serial, tmp_path):
     options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "threads_per_worker": 1}
     growing: Any = distributed.LocalCluster(n_workers=0, **options)
+    watcher = Watcher()
     with growing:
         growing.adapt(minimum=0, maximum=2, interval="200ms", target_duration="100ms")
         out, address = tmp_path / "out", growing.scheduler_address
-        run_experiment(logged.EXPERIMENT, "quick", out=out, scheduler=address)
+        run_experiment(logged.EXPERIMENT, "quick", out=out, scheduler=address, progress=watcher)
+        assert f"dashboard: {growing.dashboard_link}" in watcher.notes
     assert len({line.split()[2] for line in log_of(tmp_path).splitlines()}) >= 2
     assert pure_files(out) == serial
 
@@ -395,6 +399,36 @@ def test_a_client_keeps_the_file_by_which_workers_see_its_folder_young(toy, tmp_
         cluster.ClusterRun(toy.EXPERIMENT, store, leases, **options).results([], "", 1, 1)
     assert kept == [True]
     assert not list((tmp_path / "cells").glob(".partial-*"))
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_the_dashboard_of_a_scheduler_is_told_if_there_is_one(status):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, format, *args):
+            pass
+
+    class Client:
+        @property
+        def dashboard_link(self):
+            return f"http://127.0.0.1:{server.server_address[1]}/status"
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request).start()
+        found = cluster._dashboard(Client())
+    assert found == (Client().dashboard_link if status == 200 else None)
+
+
+def test_a_scheduler_that_names_no_dashboard_has_none():
+    class Client:
+        @property
+        def dashboard_link(self):
+            raise KeyError("dashboard")
+
+    assert cluster._dashboard(Client()) is None
 
 
 def test_workers_that_keep_ending_are_an_error(monkeypatch):

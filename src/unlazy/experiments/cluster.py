@@ -6,7 +6,9 @@ client waits for it to come back, and hands out what is not stored.
 """
 
 import contextlib
+import http.client
 import secrets
+import urllib.request
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -25,6 +27,7 @@ from unlazy.experiments.tasks import Answer, CellFailure, Task, marker_in, refer
 _MOST_DEATHS = 4  # of workers with the same cell
 _KILLED = "the workers that computed it were killed, again and again."
 _FIRST, _AGAIN = 10, 60  # seconds until a scheduler must be reached, at first and once it was
+_DASHBOARD = 2  # seconds that it has to answer
 
 Arrived = Callable[[Cell, bool, float], None]
 
@@ -78,6 +81,8 @@ class ClusterRun:
         looks, patience = Looks(self.note), _FIRST
         while cells:
             with _client(address, patience) as client:
+                if patience == _FIRST and self.local is None and (link := _dashboard(client)):
+                    self.note(f"dashboard: {link}")
                 patience = _AGAIN
                 lost = False
                 while cells and not lost:
@@ -234,3 +239,14 @@ def _client(address: str, patience: int) -> Iterator[Any]:
     finally:
         with contextlib.suppress(Exception):  # nothing is lost when it cannot say goodbye
             client.close(timeout=2)
+
+
+def _dashboard(client: Any) -> str | None:
+    """The address of the scheduler's dashboard, if it answers."""
+    # A scheduler without a dashboard names an address too. KeyError: it names none, or Dask's
+    # settings for the address ask for a variable that is not set.
+    with contextlib.suppress(KeyError, ValueError, OSError, http.client.HTTPException):
+        link = client.dashboard_link
+        with urllib.request.urlopen(link, timeout=_DASHBOARD):
+            return link
+    return None
