@@ -123,6 +123,7 @@ def test_a_refutation_that_is_on_record_exits_0(call, toy, monkeypatch):
             "`--jobs` must be left out with a scheduler, whose workers decide it, got --jobs=2.",
         ),
         (["run", "toy/figure1", "--scheduler", "moon"], "`--scheduler` must be an address such as"),
+        (["run", "toy/figure1", "--scheduler", "http://a:1"], "got --scheduler='http://a:1'."),
         (["run", "toy/figure1", "--out", ""], "`--out` must be the name of a folder, got an empty"),
         (["doctor", "--out", ""], "`--out` must be the name of a folder, got an empty"),
         (["measure"], "Missing argument 'FILE'. See unlazy measure --help."),

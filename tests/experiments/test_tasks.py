@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
 import sys
+import time
 
+import dask.config
 import numpy as np
 import pytest
 
 from unlazy import papers
-from unlazy.core.errors import UnlazyError
+from unlazy.core.errors import ArgumentsError, UnlazyError
 from unlazy.experiments import CellResult, Store, cluster, run_experiment
 from unlazy.experiments.tasks import Task, marker_in, perform, reference
 
@@ -99,9 +101,24 @@ def test_without_dask_the_extra_is_named(toy, tmp_path, monkeypatch):
         ({"workers": 2, "scheduler": "tcp://a:1"}, "`workers` must be left out with a scheduler"),
         ({"jobs": 2, "scheduler": "tcp://a:1"}, "`jobs` must be left out with a scheduler"),
         ({"scheduler": "host"}, "`scheduler` must be an address such as tcp://host:8786"),
+        (
+            {"scheduler": "http://a:1"},
+            "`scheduler` must be an address such as .*got .*'http://a:1'",
+        ),
     ],
 )
 def test_where_to_compute_is_checked_first(toy, tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path / "out", **arguments)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_scheduler_with_tls_needs_certificates(toy, tmp_path):
+    began, address = time.monotonic(), "tls://127.0.0.1:1"
+    with pytest.raises(ArgumentsError, match="`scheduler` must be an address without TLS where"):
+        run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, scheduler=address)
+    names = ("ca-file", "client.cert")
+    missing = {f"distributed.comm.tls.{name}": str(tmp_path / "none.pem") for name in names}
+    with dask.config.set(missing), pytest.raises(UnlazyError, match="No such file or directory"):
+        run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, scheduler=address)
+    assert time.monotonic() - began < 10

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from unlazy.core.errors import UnlazyError
+from unlazy.core.errors import ArgumentsError, UnlazyError
 from unlazy.experiments.cell import Cell, CellResult
 from unlazy.experiments.experiment import Experiment
 from unlazy.experiments.leases import Leases
@@ -229,6 +229,7 @@ def _client(address: str, patience: int) -> Iterator[Any]:
     from distributed import Client
 
     try:
+        _check_certificates(address)
         client = Client(address, timeout=patience, set_as_default=False)
     except OSError as error:
         raise UnlazyError(
@@ -239,6 +240,20 @@ def _client(address: str, patience: int) -> Iterator[Any]:
     finally:
         with contextlib.suppress(Exception):  # nothing is lost when it cannot say goodbye
             client.close(timeout=2)
+
+
+def _check_certificates(address: str) -> None:
+    """Raise if the scheduler asks for TLS, and Dask knows of no certificates."""
+    from distributed import Security
+
+    if not address.startswith("tls:"):
+        return
+    if Security().get_connection_args("client")["ssl_context"] is None:
+        raise ArgumentsError(
+            "`scheduler` must be an address without TLS where Dask's settings name no "
+            f"certificates, got scheduler={address!r}. Set ca-file, client.cert and client.key of "
+            "distributed.comm.tls."
+        )
 
 
 def _dashboard(client: Any) -> str | None:

@@ -25,7 +25,7 @@ from unlazy.experiments.progress import Reporter
 from unlazy.experiments.store import DamagedCellError, Store
 from unlazy.experiments.workers import compute_all, default_jobs
 
-_ADDRESS = re.compile(r"[a-z]+://\S+:\d+")
+_ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class _Where:
     def __post_init__(self) -> None:
         if self.scheduler is not None and not _ADDRESS.fullmatch(self.scheduler):
             raise ArgumentsError(
-                "`scheduler` must be an address such as tcp://host:8786, "
+                "`scheduler` must be an address such as tcp://host:8786 or tls://host:8786, "
                 f"got scheduler={self.scheduler!r}."
             )
         for name in ("jobs", "workers"):
