@@ -8,8 +8,10 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
+import unlazy as ul
 from unlazy.laziness import diagnose
 
 from . import ladder
@@ -174,6 +176,51 @@ def test_prediction_of_a_wide_network_follows_its_training():
     assert report.prediction.edge_start < 2
 
 
+def recorded_on_a_sum():
+    x, y = ladder.data(0)
+    f, start = ladder.two_layer(64, 0, 1 / 8)
+    n, rate = len(x), 0.5
+    loss, step = ul.train.SquaredError(f), optax.sgd(rate / n)
+    return f, start, x, y, rate, ul.train.fit(loss, start, (x, y), optimizer=step, steps=20)
+
+
+def test_losses_of_a_sum_over_samples_are_told_how_to_become_means():
+    f, start, x, y, rate, h = recorded_on_a_sum()
+    n = len(x)
+    for history in (h, (h.steps, h.loss)):
+        with pytest.raises(ValueError, match=r"about 40 times .* Divide the losses by 40 and mult"):
+            diagnose(f, start, h.params, x, y, loss="squared", learning_rate=rate / n,
+                     history=history)  # fmt: skip
+    means = (h.steps, h.loss / n)
+    report = diagnose(
+        f, start, h.params, x, y, loss="squared", learning_rate=rate, history=means, order=1
+    )
+    assert report.prediction is not None
+    assert report.prediction.gap < 0.1
+    assert report.prediction.remark == ""
+
+
+def test_the_history_of_a_training_on_the_mean_is_taken_as_it_is():
+    x, y = ladder.data(0)
+    f, start = ladder.two_layer(1024, 0, 1 / 32)
+    loss = lambda params, data: jnp.mean((f(params, data[0]) - data[1]) ** 2) / 2  # noqa: E731
+    h = ul.train.fit(loss, start, (x, y), optimizer=optax.sgd(0.5), steps=20)
+    report = diagnose(
+        f, start, h.params, x, y, loss="squared", learning_rate=0.5, history=h, order=1
+    )
+    assert report.prediction is not None
+    assert report.prediction.steps[0] == 0
+    assert report.prediction.gap < 0.05
+    assert report.prediction.remark == ""
+    twice = h.steps, 2 * h.loss
+    report = diagnose(
+        f, start, h.params, x, y, loss="squared", learning_rate=0.5, history=twice, order=1
+    )
+    assert report.prediction is not None
+    assert "begins at" in str(report)
+    assert ", 2 times the" in report.prediction.remark
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -189,6 +236,8 @@ def test_prediction_of_a_wide_network_follows_its_training():
         ({"order": 0}, "`order`"),
         ({"history": [1.0, float("nan")]}, "`history` must have finite losses"),
         ({"history": ([1, 1], [1.0, 2.0])}, "`history` must have whole steps"),
+        ({"history": "losses.csv"}, "`history` must be losses, a pair .* got str"),
+        ({"history": (1.0, 2.0, 3.0)}, "`history` must be losses, a pair .* got 3 parts"),
         ({"optimizer": "lion"}, "`optimizer`"),
         ({"seconds": -1.0}, "`seconds`"),
     ],

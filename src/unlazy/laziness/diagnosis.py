@@ -10,6 +10,7 @@ from unlazy.core.checks import check_count, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.laziness.budgets import Budget, sampled
 from unlazy.laziness.examination import Examination, Optimizer, Report, Training
+from unlazy.laziness.measurements.recorded import as_losses, check_mean
 from unlazy.laziness.measurements.targets import LossName, as_targets
 from unlazy.laziness.subjects.choice import as_samples, check_points, subject_of
 from unlazy.laziness.verdicts import Remarks, is_fresh
@@ -86,8 +87,11 @@ def diagnose(
         loss: what the model was trained on, for the scores and the prediction: "cross-entropy",
             "squared" for half the squared error summed over outputs, with signs or one-hot rows for
             classes; "auto" is cross-entropy for classes, else squared.
-        learning_rate: of plain full-batch descent on the mean loss, for the prediction.
-        history: mean losses after each step, or `(steps, losses)`.
+        learning_rate: of plain full-batch descent on the mean loss, for the prediction. Where the
+            training was on the sum over n samples, as `train.SquaredError` is, give n times its
+            rate.
+        history: mean losses after each step, `(steps, losses)`, or the `train.History` of a
+            training on the mean. Of a sum, divide the losses by n.
         snapshots: pairs `(step, params)` on the way, for the velocity of the kernel.
         seconds: about how long the measurements may take, beside compilation.
         memory: bytes for gradients; None for 2 GiB, or four fifths of an accelerator's memory.
@@ -113,7 +117,7 @@ def diagnose(
     check_positive(seconds, "seconds")
     if memory is not None:
         check_positive(memory, "memory")
-    budget = Budget.of(seconds, memory)
+    budget, losses = Budget.of(seconds, memory), as_losses(history)
     x, test = as_samples(x), None if test is None else (as_samples(test[0], "test"), test[1])
     if test is not None and y is None:
         raise ValueError("`y` must be the labels of `x` where `test` is given, got None.")
@@ -137,26 +141,9 @@ def diagnose(
     others = not np.array_equal(found, given)
     remarks = Remarks(others, is_fresh(*map(subject.statistics, (params_start, end))))
     examination = Examination(subject, params_start, end, x, targets, sample, order, remarks)
-    training = Training(optimizer, learning_rate, _as_history(history), tuple(snapshots))
+    remark = ""
+    if losses and targets and learning_rate is not None and optimizer == "sgd":
+        at_start = subject.outputs(params_start, x[sample.passes])
+        remark = check_mean(losses, targets.at(sample.passes), at_start, len(x))
+    training = Training(optimizer, learning_rate, losses, tuple(snapshots), remark)
     return examination.report(test, training, progress)
-
-
-def _as_history(history: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Steps and losses, with the steps counted where they are not given."""
-    if history is None:
-        return None
-    if isinstance(history, tuple):
-        steps, losses = (np.asarray(part, np.float64).reshape(-1) for part in history)
-    else:
-        losses = np.asarray(history, np.float64).reshape(-1)
-        steps = np.arange(1.0, len(losses) + 1)
-    if len(steps) != len(losses) or not len(losses):
-        raise ValueError(
-            "`history` must be losses, or as many steps as losses, one at least, got "
-            f"{len(steps)} steps and {len(losses)} losses."
-        )
-    if np.any(steps != np.round(steps)) or np.any(np.diff(steps) <= 0) or steps[0] < 0:
-        raise ValueError("`history` must have whole steps from 0 on that increase.")
-    if not np.all(np.isfinite(losses)):
-        raise ValueError("`history` must have finite losses, got nan or inf.")
-    return steps, losses

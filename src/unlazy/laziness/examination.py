@@ -20,6 +20,7 @@ from unlazy.laziness.measurements.kernel_drift import (
 )
 from unlazy.laziness.measurements.movement import movement
 from unlazy.laziness.measurements.prediction import Prediction, prediction
+from unlazy.laziness.measurements.recorded import Losses
 from unlazy.laziness.measurements.targets import Targets, as_targets
 from unlazy.laziness.measurements.taylor_shares import taylor_shares
 from unlazy.laziness.measurements.twins import (
@@ -52,8 +53,9 @@ class Training(NamedTuple):
 
     optimizer: Optimizer
     learning_rate: int | float | None
-    history: tuple[np.ndarray, np.ndarray] | None
+    history: Losses | None
     snapshots: tuple[tuple[int | float, Any], ...]
+    remark: str  # on the losses of `history`
 
 
 class Tested(NamedTuple):
@@ -204,7 +206,9 @@ class Examination(NamedTuple):
         targets, m = self.targets.at(self.sample.rows), len(self.sample.rows)
         history = training.history if training.optimizer == "sgd" else None
         kernels = total(K0), total(K1)
-        return prediction(kernels, start[:m], targets, history, training.learning_rate)
+        return prediction(
+            kernels, start[:m], targets, history, training.learning_rate, training.remark
+        )
 
 
 class _Log:

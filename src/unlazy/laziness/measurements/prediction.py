@@ -15,6 +15,7 @@ from unlazy.core.drawing import COLORS, Axes
 from unlazy.core.entries import entry
 from unlazy.core.panels import log_if_positive, panel
 from unlazy.dynamics import LossDynamics
+from unlazy.laziness.measurements.recorded import Losses
 from unlazy.laziness.measurements.sections import Section
 from unlazy.laziness.measurements.targets import Targets
 from unlazy.linalg import eigh
@@ -30,6 +31,7 @@ class Prediction(eqx.Module):
     predicted: Float64[np.ndarray, " t"]
     edge_start: float  # learning rate times the curvature; descent is stable below 2
     edge_end: float
+    remark: str = ""  # on recorded losses that begin elsewhere than the model
 
     @property
     def gap(self) -> float:
@@ -69,7 +71,7 @@ class Prediction(eqx.Module):
             "lambda_max(K)/n per output, times 1/2 at most for cross-entropy",
             ("step", "recorded loss", "predicted loss"),
             tuple(rows),
-            (edges,),
+            (edges, self.remark) if self.remark else (edges,),
         )
 
 
@@ -77,8 +79,9 @@ def prediction(
     kernels: tuple[Float[np.ndarray, "n n"], Float[np.ndarray, "n n"]],
     start: Float[np.ndarray, "n c"],
     targets: Targets,
-    history: tuple[np.ndarray, np.ndarray] | None,
+    history: Losses | None,
     learning_rate: int | float,
+    remark: str = "",
 ) -> Prediction:
     """Predict the recorded losses.
 
@@ -87,24 +90,25 @@ def prediction(
         start: the outputs at the start.
         targets: the labels.
         history: steps and recorded mean losses.
-        learning_rate: of plain descent.
+        learning_rate: of plain descent on the mean loss.
+        remark: on the recorded losses.
     """
     n, c = start.shape
     curvature = 1.0 if targets.squared else 0.5 if c > 1 else 0.25
-    edges = [
+    before, after = (
         learning_rate * curvature * float(eigh(np.asarray(K) / (n * c)).values.max())
         for K in kernels
-    ]
+    )
     if history is None:
         nothing = np.zeros(0)
-        return Prediction(nothing, nothing, nothing, *edges)
+        return Prediction(nothing, nothing, nothing, before, after)
     steps, recorded = _chosen(*history)
     loss, y = _loss(targets)
     flow = LossDynamics.from_gram(
         np.asarray(kernels[0], np.float64) / c, y, loss, learning_rate=learning_rate, start=start
     )
     predicted = np.asarray(flow.at_step(steps.astype(int)).loss, np.float64)
-    return Prediction(steps, recorded, predicted, *edges)
+    return Prediction(steps, recorded, predicted, before, after, remark)
 
 
 def _chosen(steps: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
