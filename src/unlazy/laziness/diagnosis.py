@@ -60,9 +60,10 @@ def diagnose(
     Kernels are measured on a sub-sample, with as many outputs as time and memory allow; the report
     states both for each measurement, with its formula and what it took. `verdicts.py` has the
     thresholds. Running statistics of batch normalisation are taken as they are at each of the two
-    points: outputs are those of the model as it is used. A start whose statistics no data has set
-    is another function than the one that was trained; the verdict says so. Run the model on data in
-    training mode, without training it, before the start is copied.
+    points: outputs are those of the model as it is used. How much of the change of the outputs they
+    make alone is measured, and the verdict names it where it is more than a third. A start whose
+    statistics no data has set is another function than the one that was trained; the verdict says
+    so. Run the model on data in training mode, without training it, before the start is copied.
 
     Source: arXiv:1812.07956 for laziness, arXiv:2010.15110 for the distance of kernels,
     arXiv:2410.04264 for the last features; BL-8, arXiv:1910.01619, for the terms.

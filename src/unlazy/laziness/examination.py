@@ -41,7 +41,7 @@ Optimizer = Literal["sgd", "adam"]
 """What trained the model: descent along gradients, or along their signs at first, as Adam."""
 
 T = TypeVar("T")
-_MEASUREMENTS = 8
+_MEASUREMENTS = 9
 _NO_PREDICTION = (
     "The losses of `history` are predicted for plain descent: give `y` and `learning_rate`, with "
     "optimizer='sgd'."
@@ -95,7 +95,8 @@ class Examination(NamedTuple):
         forecast = log("prediction", kernels, lambda: self._forecast(terms[0], K0, K1, training))
         if training.history is not None and (forecast is None or not len(forecast.steps)):
             log.missing["prediction"] = _NO_PREDICTION
-        shares = taylor_shares(terms, end)
+        alone = log("taylor", passes, self._by_statistics)
+        shares = taylor_shares(terms, end, alone)
         return Report(
             verdict=verdict(
                 shares,
@@ -127,6 +128,15 @@ class Examination(NamedTuple):
         """The Taylor terms at the start, and the outputs at the end."""
         terms = self.subject.taylor_terms(self.start, self.end, x, self.order)
         return np.asarray(terms, np.float64), self.subject.outputs(self.end, x).astype(np.float64)
+
+    def _by_statistics(self) -> Float[np.ndarray, "n c"] | None:
+        """What the statistics of the end change of the outputs of the start; None without any."""
+        if not self.subject.statistics(self.start):
+            return None
+        x = self.x[self.sample.passes]
+        params = self.subject.with_statistics(self.start, self.end)
+        # Not less the Taylor term of order 0, whose rounding is another.
+        return self.subject.outputs(params, x) - self.subject.outputs(self.start, x)
 
     def _flips(self) -> Flips | None:
         x = self.x[self.sample.passes]

@@ -97,7 +97,8 @@ def verdict(
     reasons = _reasons(shares, movement, drift, flips)
     about = f" This is about the training with {optimizer} between the two points given."
     head = f"of {kind}" if kind.startswith("order") else kind
-    lazy = f"{head[0].upper()}{head[1:]}: {reasons}.{about}{remarks.in_words()}"
+    text = f"{about}{_of_statistics(shares)}{remarks.in_words()}"
+    lazy = f"{head[0].upper()}{head[1:]}: {reasons}.{text}"
     return Verdict(kind, order, lazy, _good(twins))
 
 
@@ -133,6 +134,17 @@ def _reasons(
     if flips is not None:
         found.append(f"{100 * flips.share:.2g}% of the ReLUs switched")
     return "; ".join(found)
+
+
+def _of_statistics(shares: TaylorShares) -> str:
+    """A sentence where much of the change is that of averages, which no gradient has made."""
+    if not shares.statistics_size > MOSTLY:  # nan for a model without statistics
+        return ""
+    return (
+        " Mind the running statistics of batch normalisation: they alone, at the parameters of the "
+        f"start, change the outputs by {_share(shares.statistics_size)} the whole change. Give "
+        "the start the statistics of the end to judge the training of the parameters by itself."
+    )
 
 
 def _good(twins: Twins | None) -> str:

@@ -27,6 +27,9 @@ class TaylorShares(eqx.Module):
     shares: tuple[float, ...]  # of the orders 1, 2, ...
     sizes: tuple[float, ...]  # norm(T_k) / norm(D)
     errors: tuple[float, ...]  # of the orders 0, 1, 2, ...: the first is 1
+    # Of the change S of the outputs that the statistics make alone; nan for a model without any.
+    statistics_share: float = math.nan  # <S, D> / norm(D)^2
+    statistics_size: float = math.nan  # norm(S) / norm(D)
 
     @property
     def remainder(self) -> float:
@@ -81,6 +84,11 @@ class TaylorShares(eqx.Module):
             for k, (share, size) in enumerate(zip(self.shares, self.sizes, strict=True), start=1)
         ]
         rows.append(("remainder", self.remainder, self.errors[-1], None))
+        alone = (
+            f"Running statistics of the end at the parameters of the start: they alone change the "
+            f"outputs by S, with share <S, D>/norm(D)^2 = {self.statistics_share:.3g} and size "
+            f"norm(S)/norm(D) = {self.statistics_size:.3g}."
+        )
         return Section(
             "Taylor shares",
             "which order of the expansion at the start carries the change of the function?",
@@ -88,17 +96,22 @@ class TaylorShares(eqx.Module):
             "error norm(D - T1 - ... - Tk)/norm(D)",
             ("term", "share", "size", "error with it"),
             tuple(rows),
+            () if math.isnan(self.statistics_share) else (alone,),
         )
 
 
 def taylor_shares(
-    terms: Float[np.ndarray, "orders n c"], end: Float[np.ndarray, "n c"]
+    terms: Float[np.ndarray, "orders n c"],
+    end: Float[np.ndarray, "n c"],
+    statistics: Float[np.ndarray, "n c"] | None = None,
 ) -> TaylorShares:
     """Split the change of the outputs.
 
     Args:
         terms: the Taylor terms 0, 1, 2, ... at the start.
         end: the outputs at the end.
+        statistics: how the running statistics of the end change the outputs at the start; None
+            for a model without any.
     """
     T = np.asarray(terms, np.float64)
     D = np.asarray(end, np.float64) - T[0]
@@ -107,12 +120,17 @@ def taylor_shares(
     if square == 0:
         nothing = (math.nan,) * (len(T) - 1)
         return TaylorShares(0.0, nothing, nothing, (math.nan, *nothing))
+    alone = (math.nan, math.nan)
+    if statistics is not None:
+        S = np.asarray(statistics, np.float64)
+        alone = float(np.sum(S * D)) / square, _size(S) / math.sqrt(square)
     left = D - np.concatenate([np.zeros_like(T[:1]), np.cumsum(T[1:], axis=0)])
     return TaylorShares(
         change,
         tuple(float(np.sum(term * D)) / square for term in T[1:]),
         tuple(_size(term) / math.sqrt(square) for term in T[1:]),
         tuple(_size(rest) / math.sqrt(square) for rest in left),
+        *alone,
     )
 
 

@@ -139,8 +139,12 @@ class JaxSubject:
         )
         if not others:
             return ends
-        keep = lambda role, one, to: one if role is Role.STATISTIC else to  # noqa: E731
-        return jax.tree.map(keep, roles(start), start, ends)
+        return self.with_statistics(ends, start)
+
+    def with_statistics(self, start: PyTree, end: PyTree) -> PyTree:
+        """The start, with the running statistics of the end."""
+        of = lambda role, one, to: to if role is Role.STATISTIC else one  # noqa: E731
+        return jax.tree.map(of, roles(start), start, end)
 
     def _where_moving(
         self, start: PyTree, end: PyTree, moving: Callable[..., Any], else_: Callable[..., Any]

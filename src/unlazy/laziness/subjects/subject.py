@@ -43,6 +43,10 @@ class Subject(Protocol):
         """
         ...
 
+    def with_statistics(self, start: Any, end: Any) -> Any:
+        """The start, with the running statistics of the end."""
+        ...
+
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:
         """A weight as a matrix with one row per neuron; None for biases, scales and the like."""
         ...

@@ -123,6 +123,11 @@ class TorchSubject:
         return {**first.all(), **last.moving, **statistics}
 
     @entry
+    def with_statistics(self, start: Any, end: Any) -> dict[str, Tensor]:
+        """The start, with the running statistics of the end."""
+        return {**self._read(start, "start").all(), **self._statistics(self._read(end, "end"))}
+
+    @entry
     def as_matrix(self, path: str, value: np.ndarray) -> Float[np.ndarray, "out in"] | None:
         """A weight as a matrix with one row per neuron; None for biases, scales and embeddings."""
         return matrix_of(self.module, path, value)
