@@ -84,7 +84,7 @@ def test_the_verdict_says_how_many_rows_the_kernel_has_seen():
     y = np.arange(600) % 3
     report = diagnose(f, start, end, many, y, test=(x, y[:30]))
     assert "from 500 of 600 rows" in report.verdict.good
-    assert "A kernel that sees these rows alone would" in report.verdict.good
+    assert "A kernel that is fitted to 500 of 600 rows alone would" in report.verdict.good
 
 
 def test_tables_and_figures_leave_out_what_all_names_of_layers_share():

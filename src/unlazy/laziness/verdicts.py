@@ -28,7 +28,7 @@ from unlazy.laziness.measurements.flips import Flips
 from unlazy.laziness.measurements.kernel_drift import KernelDrift
 from unlazy.laziness.measurements.movement import Movement
 from unlazy.laziness.measurements.taylor_shares import CLOSE, TaylorShares
-from unlazy.laziness.measurements.twins import KERNEL_START, LINEAR, NETWORK, TEST, Twins
+from unlazy.laziness.measurements.twins import KERNEL_START, LINEAR, NETWORK, TEST, Score, Twins
 
 EXACT = 1e-4  # what float32 leaves of an error of order 1 that is zero
 MOSTLY = 1 / 3
@@ -99,7 +99,7 @@ def verdict(
     head = f"of {kind}" if kind.startswith("order") else kind
     text = f"{about}{_of_statistics(shares)}{remarks.in_words()}"
     lazy = f"{head[0].upper()}{head[1:]}: {reasons}.{text}"
-    return Verdict(kind, order, lazy, _good(twins))
+    return Verdict(kind, order, lazy, good_in_words(twins))
 
 
 def judged(shares: TaylorShares) -> tuple[str, int | None]:
@@ -147,7 +147,8 @@ def _of_statistics(shares: TaylorShares) -> str:
     )
 
 
-def _good(twins: Twins | None) -> str:
+def good_in_words(twins: Twins | None) -> str:
+    """How good the network is beside its twins; empty without labels."""
     if twins is None:
         return ""
     network, linear, kernel = (twins.find(name) for name in (NETWORK, LINEAR, KERNEL_START))
@@ -167,10 +168,20 @@ def _good(twins: Twins | None) -> str:
     )
     if network.data != TEST:
         return f"{text}, which it was not fitted to. Give test=(x, y) to compare the two fairly."
+    return f"{text}. {_kernel_in_place(network, kernel, twins)}"
+
+
+def _kernel_in_place(network: Score, kernel: Score, twins: Twins) -> str:
+    """Whether a kernel would do better, as well or worse, beyond chance."""
     chance = math.sqrt(kernel.accuracy * (1 - kernel.accuracy) / kernel.rows)
-    enough = kernel.accuracy >= network.accuracy - max(AS_GOOD, 2 * chance)
-    who = "A kernel" if twins.fitted_to.startswith("all") else "A kernel that sees these rows alone"
-    return f"{text}. {who} would {'' if enough else 'not '}do as well here."
+    margin, gain = max(AS_GOOD, 2 * chance), kernel.accuracy - network.accuracy
+    if gain > margin:
+        found = "would do better"
+    else:
+        found = "would do as well" if gain >= -margin else "would not do as well"
+    is_all = twins.fitted_to.startswith("all")
+    who = "A kernel" if is_all else f"A kernel that is fitted to {twins.fitted_to} alone"
+    return f"{who} {found} here."
 
 
 def _good_at_quantities(network, linear, kernel, fitted_to: str) -> str:
