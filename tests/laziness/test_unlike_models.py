@@ -122,6 +122,11 @@ def test_a_long_table_keeps_its_first_and_last_rows_in_a_terminal():
     [
         ({"x": {"a": np.ones((4, 2))}}, "`x` must be an array with samples .* got dict"),
         ({"test": (np.ones((4, 5)), np.ones(4))}, "`y` must be the labels of `x` where `test`"),
+        (
+            {"test": np.ones((2, 8, 8))},
+            r"`test` must be a pair \(x, y\), got ndarray of shape",
+        ),
+        ({"test": (np.ones((4, 5)),)}, r"`test` must be a pair \(x, y\), got tuple of length 1"),
         ({"f": lambda x, params: params["body"] @ x}, "`f` must accept these `params` and a batch"),
     ],
 )

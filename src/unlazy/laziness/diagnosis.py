@@ -25,7 +25,7 @@ def diagnose(
     x: Any,
     y: Any = None,
     *,
-    test: tuple[Any, Any] | None = None,
+    test: Any = None,
     trained: Any = None,
     order: int = 3,
     optimizer: Optimizer = "sgd",
@@ -119,7 +119,7 @@ def diagnose(
     if memory is not None:
         check_positive(memory, "memory")
     budget, losses = Budget.of(seconds, memory), as_losses(history)
-    x, test = as_samples(x), None if test is None else (as_samples(test[0], "test"), test[1])
+    x, test = as_samples(x), _as_pair(test)
     if test is not None and y is None:
         raise ValueError("`y` must be the labels of `x` where `test` is given, got None.")
     subject = subject_of(f, params_start, x, trained=trained, memory=budget.memory)
@@ -148,3 +148,15 @@ def diagnose(
         remark = check_mean(losses, targets.at(sample.passes), at_start, len(x))
     training = Training(optimizer, learning_rate, losses, tuple(snapshots), remark)
     return examination.report(test, training, progress)
+
+
+def _as_pair(test: Any) -> tuple[Any, Any] | None:
+    """Test samples and their labels."""
+    if test is None:
+        return None
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        shape = getattr(test, "shape", None)
+        found = f"{type(test).__name__}" + ("" if shape is None else f" of shape {tuple(shape)}")
+        found += f" of length {len(test)}" if isinstance(test, tuple | list) else ""
+        raise TypeError(f"`test` must be a pair (x, y), got {found}.")
+    return as_samples(test[0], "test"), test[1]
