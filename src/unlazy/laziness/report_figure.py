@@ -5,13 +5,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from unlazy.core.panels import canvas
+from unlazy.laziness.measurements.bars import MOST_BARS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
     from unlazy.laziness.model_report import Report
 
-_WIDTH, _HEIGHT = 3.3, 2.6  # inches of a panel
+_WIDTH, _HEIGHT = 3.9, 2.6  # inches of a panel, which is higher where it has many bars
+_PER_BAR, _AROUND = 0.27, 0.9
 
 
 def report_figure(report: "Report", given: "Figure | SubFigure | None" = None) -> "Figure":
@@ -22,7 +24,9 @@ def report_figure(report: "Report", given: "Figure | SubFigure | None" = None) -
         panels.append(report.prediction.plot)
     columns = 3 if len(panels) > 4 else 2
     rows = math.ceil(len(panels) / columns)
-    with canvas(given, _WIDTH * columns, _HEIGHT * rows) as fig:
+    bars = 1 + min(len(report.movement.layers), MOST_BARS)
+    height = max(_HEIGHT, _AROUND + _PER_BAR * bars)
+    with canvas(given, _WIDTH * columns, height * rows) as fig:
         axes = fig.subplots(rows, columns, squeeze=False).ravel()
         for ax, draw in zip(axes, panels, strict=False):
             draw(ax)

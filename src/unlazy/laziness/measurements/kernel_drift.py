@@ -50,7 +50,7 @@ class KernelDrift(eqx.Module):
         turned = {"plain": [d.turned for d in found], "centred": [d.centred for d in found]}
         with panel(ax) as ax:
             draw_bars(ax, ["all", *short_names(self.layers)], turned)
-            ax.set(xlabel="1 - cosine", title="kernel: 1 - cosine with the start")
+            ax.set(xlabel="1 - cosine with the start", title="how far the kernel turned")
         return ax
 
     def section(self) -> Section:

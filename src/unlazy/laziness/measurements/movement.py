@@ -46,7 +46,7 @@ class Movement(eqx.Module):
         values = [self.relative, *(layer.relative for layer in self.layers)]
         with panel(ax) as ax:
             draw_bars(ax, names, {"movement": values})
-            ax.set(xlabel="norm of the change / norm", title="movement / norm at the start")
+            ax.set(xlabel="change / norm at the start", title="how far parameters moved")
         return ax
 
     def section(self) -> Section:

@@ -53,7 +53,7 @@ class Twins(eqx.Module):
         with panel(ax) as ax:
             names = [score.model for score in chosen]
             draw_bars(ax, names, {what: [getattr(score, what) for score in chosen]})
-            ax.set_title(f"{what} on {TEST}" if tested else f"{what}; of kernels: rows left out")
+            ax.set_title(f"{what} on {TEST}" if tested else f"{what}; kernels: left out")
             ax.set_xlabel(what)
         return ax
 
