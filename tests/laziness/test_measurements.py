@@ -95,7 +95,14 @@ def test_losses_are_the_textbook_ones(rng):
     ("y", "outputs", "message"),
     [
         ([0, 5], 3, "0 to 2, got 0 to 5"),
-        (["a", "b", "c", "d"], 3, "2 to 3 classes for a model with 3 outputs, got 4"),
+        (
+            ["a", "b", "c", "d"],
+            3,
+            "3 classes where .* for a model with 3 outputs, got 4: a, b, c, d. Sor",
+        ),
+        (list("ab") * 10, 10, "10 classes where .* got 2: a, b. .* the number of the output"),
+        ([True, False], 3, "3 classes where .* got 2: False, True"),
+        (["a", "a"], 1, "2 classes where .* with 1 output, got 1: a"),
         ([0.5, 1.5, 2.5], 3, r"quantities like the outputs of `f`, \(3, 3\)"),
         ([1.0, None], 1, "label in every row"),
     ],
@@ -103,6 +110,14 @@ def test_losses_are_the_textbook_ones(rng):
 def test_labels_that_do_not_fit_are_refused(y, outputs, message):
     with pytest.raises(ValueError, match=message):
         as_targets(y, len(y), outputs)
+
+
+def test_text_of_the_test_data_names_the_classes_of_the_training_data():
+    y = as_targets(["ant", "cat", "dog"], 3, 3)
+    found = as_targets(["dog", "cat"], 2, 3, "test", names=y.names)
+    np.testing.assert_array_equal(found.classes, [2, 1])
+    with pytest.raises(ValueError, match="`test` must have classes that `y` has, got emu too"):
+        as_targets(["dog", "emu"], 2, 3, "test", names=y.names)
 
 
 def test_tables_line_up():

@@ -75,8 +75,9 @@ def diagnose(
             copied (`laziness.snapshot(module)`).
         params_end: parameters at its end, in the same structure.
         x: samples along the first axis, those that the verdict is to be about: 2 at least.
-        y: labels: numbers of classes, text, one-hot rows, rows of signs with one +1, or quantities
-            like the outputs. None leaves out what needs them.
+        y: labels: numbers of classes, text with one class per output in the order of the sorted
+            texts, one-hot rows, rows of signs with one +1, or quantities like the outputs. None
+            leaves out what needs them.
         test: further samples and labels `(x, y)`, on which the model and its twins are scored too.
         trained: which parameters count, as for `nets.partition`; None for all. The others stay at
             their start throughout; the verdict says so where they moved, and running statistics

@@ -161,7 +161,8 @@ class Examination(NamedTuple):
             return None
         x, y = test
         loss = "squared" if self.targets.squared else "cross-entropy"
-        targets = as_targets(y, len(x), outputs, "test", loss=loss)
+        names = self.targets.names
+        targets = as_targets(y, len(x), outputs, "test", loss=loss, names=names)
         rows = np.sort(np.random.default_rng(0).permutation(len(x))[:MOST_PASSES])
         return Tested(x[rows], targets.at(rows))
 

@@ -7,7 +7,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64
 
+from unlazy.core.summaries import counted
 from unlazy.laziness.label_columns import as_labels, quantities
+
+_LISTED = 5  # classes in an error
 
 LossName = Literal["auto", "cross-entropy", "squared"]
 """What the model was trained on: "auto" is cross-entropy for classes, else half the square."""
@@ -49,14 +52,21 @@ class Targets(NamedTuple):
 
 
 def as_targets(
-    y: Any, n: int, outputs: int, name: str = "y", *, loss: LossName = "auto"
+    y: Any,
+    n: int,
+    outputs: int,
+    name: str = "y",
+    *,
+    loss: LossName = "auto",
+    names: tuple[str, ...] = (),
 ) -> Targets:
     """Labels of any kind for `n` rows of a model with so many outputs.
 
     Classes are whole numbers from 0, text, one-hot rows, or for a model with one output two
     different numbers, of which the larger is the class of positive outputs. Rows of signs with one
     +1, as `data.load` gives them, are classes too; a kernel learns the signs, and the loss is
-    squared unless another is named. All else is a quantity.
+    squared unless another is named. All else is a quantity. Text is sorted, and its k-th class is
+    that of output k; `names` are the classes of other labels, in whose order text is then taken.
 
     Raises:
         ValueError: the labels do not fit the rows or the outputs.
@@ -79,7 +89,7 @@ def as_targets(
     if labels.ndim == 2 and _is_one_hot(labels):
         labels = np.argmax(labels, axis=1)
     if labels.ndim == 1 and _are_classes(labels, outputs):
-        return _classes(labels, outputs, name)._replace(squared=loss == "squared")
+        return _classes(labels, outputs, name, names)._replace(squared=loss == "squared")
     if loss == "cross-entropy":
         raise ValueError(
             f"`{name}` must be classes for loss='cross-entropy', got quantities of shape "
@@ -108,10 +118,9 @@ def _are_classes(y: np.ndarray, outputs: int) -> bool:
     return len(np.unique(y)) == 2
 
 
-def _classes(y: np.ndarray, outputs: int, name: str) -> Targets:
+def _classes(y: np.ndarray, outputs: int, name: str, names: tuple[str, ...] = ()) -> Targets:
     """Whole numbers name outputs; other labels are numbered in their order."""
     values, numbers = np.unique(y, return_inverse=True)
-    count = max(outputs, 2)
     if y.dtype.kind in "iuf" and outputs > 1:
         numbers = y.astype(int)
         if numbers.min() < 0 or numbers.max() >= outputs:
@@ -120,13 +129,31 @@ def _classes(y: np.ndarray, outputs: int, name: str) -> Targets:
                 f"got {numbers.min()} to {numbers.max()}."
             )
         names = tuple(str(k) for k in range(outputs))
-    elif len(values) > count or len(values) < 2:
-        raise ValueError(
-            f"`{name}` must have 2 to {count} classes for a model with {outputs} outputs, got "
-            f"{len(values)}."
-        )
+    elif y.dtype.kind not in "iuf" and names:
+        numbers = _places(list(map(str, values)), names, name)[numbers]
     else:
         names = tuple(map(str, values))
+        _check_count(names, outputs, name)
     numbers = numbers.reshape(-1)
     columns = 2.0 * numbers[:, None] - 1 if outputs == 1 else np.eye(outputs)[numbers]
     return Targets(numbers, columns, names, squared=False)
+
+
+def _check_count(names: tuple[str, ...], outputs: int, name: str) -> None:
+    """Raise unless there is a class per output: sorted, they would name others than was trained."""
+    count = max(outputs, 2)
+    if len(names) != count:
+        listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+        raise ValueError(
+            f"`{name}` must have {count} classes where labels are no numbers, for a model with "
+            f"{counted(outputs, 'output')}, got {len(names)}: {listed}. Sorted, the k-th would be "
+            "that of output k. Give the number of the output in each row instead."
+        )
+
+
+def _places(values: list[str], names: tuple[str, ...], name: str) -> np.ndarray:
+    """The numbers of classes among those known."""
+    unknown = [value for value in values if value not in names]
+    if unknown:
+        raise ValueError(f"`{name}` must have classes that `y` has, got {unknown[0]} too.")
+    return np.array([names.index(value) for value in values])
