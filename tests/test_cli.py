@@ -321,7 +321,7 @@ def test_doctor_tells_versions_devices_precision_and_data(call):
     for text in ("float64", "works", "mnist", "jaxlib", "runs can be written"):
         assert text in out
     findings = json.loads(call("doctor", "--json")[1])
-    assert set(findings) == {"ok", "versions", "devices", "precision", "data", "out"}
+    assert set(findings) == {"ok", "versions", "optional", "devices", "precision", "data", "out"}
     assert set(findings["data"]) == {"mnist", "fashion-mnist", "cifar10", "digits"}
 
 
@@ -330,6 +330,7 @@ def test_doctor_does_not_blame_float64_for_an_output_that_cannot_be_written(call
     code, out, _ = call("doctor", "--out", "file")
     assert code == 1
     assert "float64        works" in out
+    assert "output         FAULT: " in out
     assert "is a file" in out
 
 
@@ -339,7 +340,7 @@ def test_doctor_exits_1_when_float64_does_not_work(call, monkeypatch):
     monkeypatch.setattr(environment, "product_error", lambda dtype: 1e-7)  # noqa: ARG005
     code, out, _ = call("doctor")
     assert code == 1
-    assert "FAILS" in out
+    assert "float64        FAULT: it fails on the default device" in out
 
 
 def test_version_and_help(call):

@@ -17,13 +17,15 @@ def examine(out: Path) -> dict[str, Any]:
     """Versions, devices, precision, data sets and whether `out` can be written, for JSON.
 
     `ok` says whether float64 works on the default device, which all the kernel code relies on, and
-    whether the output folder, which need not exist, can be written. Missing data sets are no fault.
+    whether the output folder, which need not exist, can be written. Missing data sets and optional
+    packages are no fault.
     """
     precision, problem = environment.precision(), _problem(out)
     works = precision["float64_product_error"] < _FLOAT64_TOLERANCE
     return {
         "ok": works and problem is None,
         "versions": environment.versions(),
+        "optional": environment.optional_versions(),
         "devices": environment.devices(),
         "precision": {"float64_works": works, **precision},
         "data": {name: _where(name) for name in DATA_SETS},

@@ -13,6 +13,12 @@ PACKAGES = (
     *("unlazy", "jax", "jaxlib", "equinox", "jaxtyping", "optax", "numpy", "scipy"),
     *("scikit-learn", "matplotlib", "pyarrow"),
 )
+OPTIONAL = "torch", "flax", "dask", "distributed"  # no result depends on them unless asked for
+
+
+def optional_versions() -> dict[str, str | None]:
+    """The versions of packages that some functions use, without importing them; None if absent."""
+    return {package: _version(package) for package in OPTIONAL}
 
 
 def versions() -> dict[str, str]:
@@ -26,13 +32,17 @@ def _versions() -> dict[str, str]:
 
     found = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
+        found[package] = _version(package) or "not installed"
     # From the running code: the record of an editable installation may be stale.
     found["unlazy"] = __version__
     return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def devices() -> list[str]:

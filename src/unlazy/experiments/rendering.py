@@ -91,9 +91,10 @@ def figure_dict(experiment: Experiment) -> dict[str, Any]:
 
 
 def show_findings(console: Console, findings: Mapping[str, Any]) -> None:
-    """Print the findings of the doctor, one per line."""
+    """Print the findings of the doctor, one per line; those that fail it begin with FAULT."""
     precision, out = findings["precision"], findings["out"]
-    rows = [("float64", "works" if precision["float64_works"] else "FAILS on the default device")]
+    fails = "FAULT: it fails on the default device"
+    rows = [("float64", "works" if precision["float64_works"] else fails)]
     rows += [("device", device) for device in findings["devices"]]
     rows += [
         (
@@ -105,8 +106,11 @@ def show_findings(console: Console, findings: Mapping[str, Any]) -> None:
         ("", f"relative error {precision['float64_product_error']:.1e} in float64"),
     ]
     rows += [(name, where or "not found") for name, where in findings["data"].items()]
-    rows += [("output", out["problem"] or f"{out['folder']} can be written")]
+    problem, fine = out["problem"], f"{out['folder']} can be written"
+    rows += [("output", f"FAULT: {problem}" if problem else fine)]
     rows += list(findings["versions"].items())
+    absent = "not installed; optional"
+    rows += [(name, version or absent) for name, version in findings["optional"].items()]
     _lines(console, (f"{name:<14} {value}" for name, value in rows))
 
 
