@@ -189,8 +189,7 @@ def test_losses_of_a_sum_over_samples_are_told_how_to_become_means():
     n = len(x)
     for history in (h, (h.steps, h.loss)):
         with pytest.raises(ValueError, match=r"about 40 times .* Divide the losses by 40 and mult"):
-            diagnose(f, start, h.params, x, y, loss="squared", learning_rate=rate / n,
-                     history=history)  # fmt: skip
+            diagnose(f, start, h.params, x, y, loss="squared", learning_rate=1.0, history=history)
     means = (h.steps, h.loss / n)
     report = diagnose(
         f, start, h.params, x, y, loss="squared", learning_rate=rate, history=means, order=1
@@ -203,7 +202,10 @@ def test_losses_of_a_sum_over_samples_are_told_how_to_become_means():
 def test_the_history_of_a_training_on_the_mean_is_taken_as_it_is():
     x, y = ladder.data(0)
     f, start = ladder.two_layer(1024, 0, 1 / 32)
-    loss = lambda params, data: jnp.mean((f(params, data[0]) - data[1]) ** 2) / 2  # noqa: E731
+
+    def loss(params, data):
+        return jnp.mean((f(params, data[0]) - data[1]) ** 2) / 2
+
     h = ul.train.fit(loss, start, (x, y), optimizer=optax.sgd(0.5), steps=20)
     report = diagnose(
         f, start, h.params, x, y, loss="squared", learning_rate=0.5, history=h, order=1

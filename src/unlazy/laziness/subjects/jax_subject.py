@@ -143,7 +143,10 @@ class JaxSubject:
 
     def with_statistics(self, start: PyTree, end: PyTree) -> PyTree:
         """The start, with the running statistics of the end."""
-        of = lambda role, one, to: to if role is Role.STATISTIC else one  # noqa: E731
+
+        def of(role: Role, one: Any, to: Any) -> Any:
+            return to if role is Role.STATISTIC else one
+
         return jax.tree.map(of, roles(start), start, end)
 
     def _where_moving(
