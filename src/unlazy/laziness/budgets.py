@@ -117,7 +117,9 @@ def random_directions(c: int, k: int, rng: np.random.Generator) -> Float[np.ndar
 def _speed() -> float:
     """Operations per second that the machine makes, roughly.
 
-    They are counted and not timed, so that a report comes out the same each time it is made.
+    They are counted and not timed, so that a report comes out the same each time it is made. Large
+    matrix products reach this. Gradients of single rows through small convolutions do not: in
+    PyTorch on a processor a thirtieth of it has been seen, by profile.
     """
     return _PER_CORE * cores() if jax.default_backend() == "cpu" else _ON_ACCELERATOR
 

@@ -95,7 +95,10 @@ def diagnose(
         history: mean losses after each step, `(steps, losses)`, or the `train.History` of a
             training on the mean. Of a sum, divide the losses by n.
         snapshots: pairs `(step, params)` on the way, for the velocity of the kernel.
-        seconds: about how long the measurements may take, beside compilation.
+        seconds: about how long the measurements may take, by counted operations at the speed of
+            large matrix products; samples and outputs are chosen by it. It is no limit: compilation
+            and tracing come on top, and so do small convolutions, of PyTorch above all, whose
+            gradients row by row run at a fraction of that speed: ten times as long is seen.
         memory: bytes for gradients; None for 2 GiB, or four fifths of an accelerator's memory.
         seed: of the sub-sample.
         progress: called as `progress(done, expected)`, with measurements.
