@@ -104,9 +104,10 @@ def diagnose(
         progress: called as `progress(done, expected)`, with measurements.
 
     Raises:
+        TypeError: `test` is no pair, `history` no losses.
         ValueError: the parameters do not fit each other (the leaf is named), hold nan, lie on
             another device than `x`; the model mixes rows, as batch normalisation in training mode
-            does; labels do not fit the outputs.
+            does; labels do not fit the outputs; losses are sums over the samples.
 
     Example:
         >>> import jax.numpy as jnp
@@ -146,12 +147,19 @@ def diagnose(
     others = not np.array_equal(found, given)
     remarks = Remarks(others, is_fresh(*map(subject.statistics, (params_start, end))))
     examination = Examination(subject, params_start, end, x, targets, sample, order, remarks)
-    remark = ""
-    if losses and targets and learning_rate is not None and optimizer == "sgd":
-        at_start = subject.outputs(params_start, x[sample.passes])
-        remark = check_mean(losses, targets.at(sample.passes), at_start, len(x))
-    training = Training(optimizer, learning_rate, losses, tuple(snapshots), remark)
+    training = Training(optimizer, learning_rate, losses, tuple(snapshots), remark="")
+    training = training._replace(remark=_remark(examination, training))
     return examination.report(test, training, progress)
+
+
+def _remark(examination: Examination, training: Training) -> str:
+    """What to mind of the losses that are to be predicted; raise where they are sums."""
+    targets, losses, passes = examination.targets, training.history, examination.sample.passes
+    is_plain = training.learning_rate is not None and training.optimizer == "sgd"
+    if losses is None or targets is None or not is_plain:
+        return ""
+    at_start = examination.subject.outputs(examination.start, examination.x[passes])
+    return check_mean(losses, targets.at(passes), at_start, len(examination.x))
 
 
 def _as_pair(test: Any) -> tuple[Any, Any] | None:
