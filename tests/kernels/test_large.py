@@ -108,6 +108,62 @@ def test_a_stopped_fit_goes_on_from_its_checkpoint(task, setting, tmp_path):
         setting.fit(x, y, checkpoint=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"metric": "squared"}),
+        ({"metric": "squared"}, {"metric": "classes"}),
+        ({"metric": "squared", "other": True}, {"metric": "squared"}),
+        ({"metric": "squared"}, {}),
+    ],
+)
+def test_a_resumed_fit_does_not_mix_what_was_seen_in_other_ways(task, tmp_path, before, after):
+    (x, y), (points, outputs) = task
+    noisy = np.where(np.random.default_rng(2).random(y.shape) < 0.3, -y, y)
+
+    def fit(metric=None, other=False, **arguments):
+        pair = (x[:50], noisy[:50]) if other else (points, outputs)
+        watched = {} if metric is None else {"metric": metric, "validation": pair}
+        setting = LargeKernelRegression(KERNEL, landmarks=60)
+        return setting.fit(x, noisy, tolerance=1e-6, checkpoint=tmp_path, **watched, **arguments)
+
+    with pytest.warns(UnlazyWarning, match="has not converged"):
+        fit(max_iterations=6, **before)
+    if not after:
+        with pytest.warns(UnlazyWarning, match="has not converged"):
+            resumed = fit(max_iterations=8)
+        assert np.all(np.isnan(resumed.errors))
+        assert resumed.iterations == 6 + np.argmin(resumed.residuals)
+        return
+    resumed = fit(patience=3, **after)
+    assert resumed.iterations == 6 + np.argmin(resumed.errors)
+    found, best = resumed.predict(points), np.min(resumed.errors)
+    if after["metric"] == "classes":
+        wrong = np.argmax(found, axis=1) != np.argmax(outputs, axis=1)
+        assert best == pytest.approx(np.mean(wrong), abs=0.011)
+    else:
+        assert best == pytest.approx(np.mean((found - outputs) ** 2), rel=1e-5)
+
+
+def test_a_finished_fit_that_is_called_again_stays_as_it_is(task, setting, tmp_path):
+    (x, y), other = task
+    for name, arguments in (("plain", {}), ("watched", {"validation": other, "patience": 1})):
+        calls = []
+        first = setting.fit(x, y, tolerance=1e-4, checkpoint=tmp_path / name, **arguments)
+        again = setting.fit(
+            x,
+            y,
+            tolerance=1e-4,
+            checkpoint=tmp_path / name,
+            progress=lambda *told, calls=calls: calls.append(told),
+            **arguments,
+        )
+        assert calls == []
+        np.testing.assert_array_equal(again.coefficients, first.coefficients)
+        np.testing.assert_array_equal(again.residuals, first.residuals)
+        assert (again.converged, again.iterations) == (first.converged, first.iterations)
+
+
 def test_an_interrupt_keeps_what_was_done(task, setting, tmp_path):
     (x, y), _ = task
     calls = []

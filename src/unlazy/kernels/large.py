@@ -2,11 +2,9 @@
 """Kernel regression on millions of samples: iterations on tiles that are never stored."""
 
 import math
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,13 +28,11 @@ from unlazy.kernels.landmarks import LandmarkPreconditioner
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.streaming import StreamedGram, streamed
 from unlazy.kernels.tiles import Kernel
+from unlazy.kernels.watching import METRICS, Pair, Watch, checked_validation
 from unlazy.linalg.iterative import Progress
 from unlazy.linalg.stepwise import Iterate, first_iterate, iterates
 
 _SHARE, _MOST_LANDMARKS, _FEWEST_LANDMARKS = 50, 20000, 500  # one sample in 50, within these
-_METRICS = ("squared", "classes")
-Pair = tuple[Array | np.ndarray, Array | np.ndarray]
-"""Samples and their outputs, whose shapes are checked with a clear error."""
 
 
 class LargeKernelRegression(eqx.Module):
@@ -108,7 +104,8 @@ class LargeKernelRegression(eqx.Module):
                 of rows whose largest output (the sign of a single one) is not that of the label.
             patience: iterations without a better prediction after which to stop.
             checkpoint: a folder in which the state is kept, once a minute and at the end. The same
-                call goes on from there; another problem's state is refused.
+                call goes on from there; another problem's state is refused. With another
+                `validation` or `metric` it goes on too, and errors are told anew from there.
             mesh: devices to spread the tiles over; by default the first one does all.
             progress: called as `progress(done, expected)`, in tiles; what is expected is an
                 estimate from the residuals so far.
@@ -120,26 +117,29 @@ class LargeKernelRegression(eqx.Module):
         check_positive(tolerance, "tolerance")
         check_count(max_iterations, "max_iterations")
         check_count(patience, "patience")
-        check_name(metric, _METRICS, "metric")
+        check_name(metric, METRICS, "metric")
         columns = checked_columns(x, y)
-        watch = _Watch(_checked_validation(validation, x, y), metric, patience)
+        watch = Watch(checked_validation(validation, x, y), metric, patience)
         solver = LargeSolver.start(x, self, mesh=mesh)
         kept = solver.checkpoint(checkpoint, columns)
-        here = watch.restored(kept.load()) or first_iterate(columns, solver.inverse)
-        solved, expected = False, Expected(here, tolerance, max_iterations)
+        here = watch.restored(kept.load(), solver.gram) or first_iterate(columns, solver.inverse)
+        expected = Expected(here, tolerance, max_iterations)
+        following = solver.iterates(here, expected, progress)
         try:
-            for here in solver.iterates(here, expected, progress):  # noqa: B020  # its successors
+            # Before the first step too: a finished fit that is called again stays as it is.
+            while not (here.is_solved(tolerance) or here.steps >= max_iterations or watch.is_tired):
+                here = next(following)
                 watch.look(here, solver.gram)
-                solved = float(np.max(here.residuals())) <= tolerance
-                if solved or here.steps >= max_iterations or watch.is_tired:
-                    break
                 if kept.is_due:
                     kept.save(watch.state(here))
         finally:
             kept.save(watch.state(here))
+        solved = here.is_solved(tolerance)
         if not (solved or watch.is_tired):
             _warn(watch.least_residual, tolerance, here.steps)
-        return watch.fitted(here, solver.gram, np.shape(y), solved)
+        best, taken = watch.chosen(here)
+        values = np.asarray(best).reshape(np.shape(y))
+        return FittedLargeRegression(solver.gram, values, taken, *watch.seen(), solved)
 
 
 class FittedLargeRegression(eqx.Module):
@@ -152,7 +152,7 @@ class FittedLargeRegression(eqx.Module):
     gram: StreamedGram
     coefficients: Float64[np.ndarray, "n *c"]
     iterations: int  # that the coefficients took
-    residuals: Float64[np.ndarray, " k"]  # the largest of all columns, after each iteration
+    residuals: Float64[np.ndarray, " k"]  # the largest of all columns, after each one looked at
     errors: Float64[np.ndarray, " k"]  # on the validation samples; nan without them
     seconds: Float64[np.ndarray, " k"]  # each iteration took
     converged: bool  # whether the residual reached the tolerance
@@ -239,70 +239,6 @@ class Expected:
         return told
 
 
-class _Watch:
-    """What is seen of the iterates: residuals, errors on other samples, and the best of them."""
-
-    def __init__(self, validation: Pair | None, metric: str, patience: int) -> None:
-        self.validation, self.metric, self.patience = validation, metric, patience
-        self.rows: list[tuple[float, float, float]] = []  # residual, error, seconds
-        self.best: Float64[Array | np.ndarray, "n c"] | None = None
-        self.began = time.perf_counter()
-
-    def look(self, here: Iterate, gram: StreamedGram) -> None:
-        """Note the iterate, and keep it if no other has predicted better."""
-        residual, error = float(np.max(here.residuals())), math.nan
-        if self.validation is not None:
-            points, labels = self.validation
-            outputs = np.asarray(gram.cross(points, here.value))
-            error = _error(self.metric, outputs, np.asarray(labels))
-        if (residual if self.validation is None else error) < self._least():
-            self.best = here.value
-        now = time.perf_counter()
-        self.rows.append((residual, error, now - self.began))
-        self.began = now
-
-    @property
-    def is_tired(self) -> bool:
-        """Whether the predictions have not become better for as long as patience lasts."""
-        errors = [error for _, error, _ in self.rows]
-        since = len(errors) - int(np.argmin(errors))
-        return self.validation is not None and since > self.patience
-
-    def _least(self) -> float:
-        if self.validation is None:
-            return self.least_residual
-        return min((error for _, error, _ in self.rows), default=math.inf)
-
-    @property
-    def least_residual(self) -> float:
-        """Of all iterates."""
-        return min((residual for residual, _, _ in self.rows), default=math.inf)
-
-    def state(self, here: Iterate) -> dict[str, np.ndarray]:
-        """All of it as arrays."""
-        best = here.value if self.best is None else self.best
-        rows = np.array(self.rows).reshape(-1, 3)
-        return {**here.arrays(), "best": np.asarray(best), "rows": rows}
-
-    def restored(self, state: dict[str, np.ndarray] | None) -> Iterate | None:
-        """Take over what `state` gave, and return its iterate."""
-        if state is None:
-            return None
-        self.best = state["best"]
-        self.rows = [(float(r), float(e), float(s)) for r, e, s in state["rows"]]
-        return Iterate.from_arrays(state)
-
-    def fitted(
-        self, here: Iterate, gram: StreamedGram, shape: tuple[int, ...], solved: bool
-    ) -> FittedLargeRegression:
-        residuals, errors, seconds = np.array(self.rows).reshape(-1, 3).T
-        best = here.value if self.best is None else self.best
-        seen = residuals if self.validation is None else errors
-        taken = int(np.argmin(seen)) + 1 if len(seen) else here.steps
-        values = np.asarray(best).reshape(shape)
-        return FittedLargeRegression(gram, values, taken, residuals, errors, seconds, solved)
-
-
 def _warn(residual: float, tolerance: float, steps: int) -> None:
     warnings.warn(
         f"The fit has not converged: its relative residual is {residual:.2g} at best, not "
@@ -320,33 +256,3 @@ def checked_columns(
     check_inputs(x, allow_zero_rows=True)
     check_labels(y, np.shape(x)[0])
     return np.asarray(y, np.float64).reshape(np.shape(x)[0], -1)
-
-
-def _checked_validation(validation: Pair | None, x: Any, y: Any) -> Pair | None:
-    if validation is None:
-        return None
-    if not (isinstance(validation, tuple) and len(validation) == 2):
-        raise ValueError(
-            "`validation` must be a pair of samples and their outputs, got "
-            f"type={type(validation).__name__}."
-        )
-    points, labels = validation
-    check_inputs(points, "validation[0]", allow_zero_rows=True)
-    check_labels(labels, np.shape(points)[0], "validation[1]")
-    for name, given, wanted in (
-        ("validation[0]", np.shape(points)[1:], np.shape(x)[1:]),
-        ("validation[1]", np.shape(labels)[1:], np.shape(y)[1:]),
-    ):
-        if given != wanted:
-            raise ValueError(
-                f"`{name}` must have rows of shape {wanted}, as in the fit, got {given}."
-            )
-    return as_array(points), np.asarray(labels, np.float64).reshape(len(labels), -1)
-
-
-def _error(metric: str, outputs: np.ndarray, labels: np.ndarray) -> float:
-    if metric == "squared":
-        return float(np.mean((outputs - labels) ** 2))
-    if outputs.shape[1] == 1:
-        return float(np.mean((outputs > 0) != (labels > 0)))
-    return float(np.mean(np.argmax(outputs, axis=1) != np.argmax(labels, axis=1)))

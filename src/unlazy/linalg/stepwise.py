@@ -47,6 +47,10 @@ class Iterate(NamedTuple):
             norms, size = np.asarray(_norms(self.remainder)), np.asarray(self.size)
         return norms / np.where(size > 0, size, 1.0)
 
+    def is_solved(self, tolerance: float) -> bool:
+        """Whether the remainder of every column is at most so large."""
+        return float(np.max(self.residuals())) <= tolerance
+
 
 def first_iterate(y: Float[Array | np.ndarray, "n c"], precondition: DeviceMatmat) -> Iterate:
     """The start at 0."""
