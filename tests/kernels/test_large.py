@@ -12,6 +12,7 @@ from unlazy.data import sphere
 from unlazy.kernels import KernelRegression, LargeKernelRegression, ntk
 from unlazy.kernels.landmarks import LandmarkPreconditioner
 from unlazy.kernels.streaming import streamed
+from unlazy.labels import energy_bounds
 
 KERNEL = functools.partial(ntk, depth=2)
 N = 400
@@ -195,3 +196,24 @@ def test_wrong_arguments_are_named(task, setting, arguments, message):
     (x, y), _ = task
     with pytest.raises(ValueError, match=message):
         setting.fit(x, y, **arguments)
+
+
+def test_a_state_of_energy_bounds_is_refused_by_a_fit_and_the_other_way_round(task, tmp_path):
+    (x, y), _ = task
+    setting = LargeKernelRegression(KERNEL, landmarks=60)
+    bound = functools.partial(energy_bounds, KERNEL, smallest_eigenvalue=1e-3, landmarks=60)
+    bound(x, y, tolerance=0.5, checkpoint=tmp_path / "bounds")
+    with pytest.raises(StoreError, match="purpose differ"):
+        setting.fit(x, y, checkpoint=tmp_path / "bounds")
+    setting.fit(x, y, tolerance=0.5, checkpoint=tmp_path / "fit")
+    with pytest.raises(StoreError, match="purpose differ"):
+        bound(x, y, checkpoint=tmp_path / "fit")
+
+
+def test_a_state_of_other_samples_is_refused(task, setting, tmp_path):
+    x = np.random.default_rng(4).normal(size=(2100, 6))
+    y, other = np.sign(x[:, 0]), x.copy()
+    other[1::2] = np.random.default_rng(5).normal(size=other[1::2].shape)
+    setting.fit(x, y, tolerance=0.5, checkpoint=tmp_path)
+    with pytest.raises(StoreError, match="that of another problem"):
+        setting.fit(other, y, checkpoint=tmp_path)

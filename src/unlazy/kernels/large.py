@@ -121,7 +121,7 @@ class LargeKernelRegression(eqx.Module):
         columns = checked_columns(x, y)
         watch = Watch(checked_validation(validation, x, y), metric, patience)
         solver = LargeSolver.start(x, self, mesh=mesh)
-        kept = solver.checkpoint(checkpoint, columns)
+        kept = solver.checkpoint(checkpoint, columns, purpose="a fit")
         here = watch.restored(kept.load(), solver.gram) or first_iterate(columns, solver.inverse)
         expected = Expected(here, tolerance, max_iterations)
         following = solver.iterates(here, expected, progress)
@@ -205,12 +205,20 @@ class LargeSolver(eqx.Module):
             expected.update(here)
             yield here
 
-    def checkpoint(self, folder: Path | str | None, y: Float64[np.ndarray, "n c"]) -> Checkpoint:
-        """The checkpoint of this matrix with these labels."""
+    def checkpoint(
+        self,
+        folder: Path | str | None,
+        y: Float64[np.ndarray, "n c"],
+        *,
+        purpose: str = "bounds of the energy",
+    ) -> Checkpoint:
+        """The checkpoint of this matrix with these labels; states of another purpose differ."""
+        if folder is None:
+            return Checkpoint(None, "")
         few = np.asarray(self.gram.exact(self.gram.x[: min(3, self.gram.n)]))
         values = " ".join(f"{value:.5g}" for value in few.reshape(-1))
         settings = f"{values} {self.ridge!r} {len(self.inverse.chosen)}"
-        return Checkpoint(folder, problem_digest(self.gram.x[: self.gram.n], y, settings))
+        return Checkpoint(folder, problem_digest(self.gram.x, y, settings, purpose=purpose))
 
 
 class Expected:
