@@ -22,7 +22,12 @@ from unlazy.kernels.streaming import StreamedGram
 
 _SAMPLED = 4096  # rows of which the part that the landmarks miss is measured
 _JITTER = 1e-10  # of the mean diagonal of G, for samples that are there twice
-_MAGNIFIED = 16  # units of rounding in the largest eigenvalue that mu is at least
+# What is added to G, in units of mu m / n: the approximation changes by 0.1 mu at most. Errors of C
+# come out as their square over it, and C is in float32, where that of equal rows is up to 1e-3 of
+# an entry: without it they outgrow a ridge.
+_SOFTENED = 0.1
+_MAGNIFIED = (16, 64, 256)  # units of rounding in the largest eigenvalue that mu is at least
+_UNSYMMETRIC = 0.1  # share of the geometric mean of two diagonal entries
 _POWERS = 20  # products that estimate the largest eigenvalue
 
 
@@ -33,6 +38,7 @@ class LandmarkPreconditioner(eqx.Module):
     chosen: Int[np.ndarray, " m"]  # which samples are landmarks
     factor: Float64[Array, "m m"]  # lower Cholesky factor of mu G + C'C
     mu: float
+    magnified: float  # mu in units of rounding in the largest eigenvalue
 
     @classmethod
     def from_samples(
@@ -41,22 +47,63 @@ class LandmarkPreconditioner(eqx.Module):
         """Take so many of the samples, drawn evenly; `mu` is what they miss of the diagonal."""
         draw = np.random.default_rng(seed)
         chosen = np.sort(draw.choice(gram.n, landmarks, replace=False))
+        others = draw.choice(gram.n, min(gram.n, _SAMPLED), replace=False)
+        least, *larger = _MAGNIFIED
         with float64():
-            points = gram.x[chosen]
-            G = _symmetric(gram, points)
-            others = gram.x[draw.choice(gram.n, min(gram.n, _SAMPLED), replace=False)]
-            missed = _missed(gram, G, points, others)
-            square, eps = gram.columns_squared(chosen), float(jnp.finfo(gram.x.dtype).eps)
-            # Rounding in C is magnified by the largest eigenvalue of K over mu.
-            largest = float(_largest(square)) ** 0.5 * (gram.n / landmarks) ** 0.5
-            mu = max(ridge + float(missed), _MAGNIFIED * eps * largest)
-            factor = _factor(G, square, mu, eps)
-            if not bool(jnp.isfinite(factor[-1, -1])):
-                raise ValueError(
-                    "`kernel` must be positive semi-definite and finite, got one whose matrix of "
-                    f"{landmarks} samples has no Cholesky factor."
-                )
-        return cls(gram, chosen, factor, mu)
+            found, leading = cls._shifted(gram, chosen, others, ridge, least)
+            for more in larger:
+                if found.magnified >= more:
+                    continue
+                if found._is_symmetric(leading):
+                    break
+                found, leading = cls._shifted(gram, chosen, others, ridge, more)
+            return found
+
+    @classmethod
+    def _shifted(
+        cls,
+        gram: StreamedGram,
+        chosen: Int[np.ndarray, " m"],
+        others: Int[np.ndarray, " s"],
+        ridge: float,
+        magnified: int,
+    ) -> tuple["LandmarkPreconditioner", Float64[Array, " m"]]:
+        """With `mu` so large at least, and the leading eigenvector of C'C."""
+        points, eps = gram.x[chosen], float(jnp.finfo(gram.x.dtype).eps)
+        G = _symmetric(gram, points)
+        missed = float(_missed(gram, G, points, gram.x[others]))
+        square = gram.columns_squared(chosen)
+        leading, largest = _largest(square)
+        # Rounding in C is magnified by the largest eigenvalue of K over mu.
+        unit = eps * float(largest) ** 0.5 * (gram.n / len(chosen)) ** 0.5
+        mu = max(ridge + missed, magnified * unit)
+        factor = _factor(G, square, mu, eps, _SOFTENED * len(chosen) / gram.n)
+        if not bool(jnp.isfinite(factor[-1, -1])):
+            raise ValueError(
+                "`kernel` must be positive semi-definite and finite, got one whose matrix of "
+                f"{len(chosen)} samples has no Cholesky factor."
+            )
+        return cls(gram, chosen, factor, mu, mu / unit), leading
+
+    def _is_symmetric(self, leading: Float64[Array, " m"]) -> bool:
+        """Whether rounding leaves it symmetric where that is hardest.
+
+        A residual along the leading eigenvector q of K is rounded by eps times itself, in all
+        directions, and where K is small the inverse magnifies this by 1 / mu. Once that entry of
+        the inverse is above the geometric mean of the two diagonal ones, it is indefinite and
+        conjugate gradients diverge. This is so for mu below eps^(2/3), 200 eps, of the largest
+        eigenvalue if K has directions of all sizes, as for smooth kernels, and errors are of one
+        sign; for others mu may be far smaller.
+        """
+        q = self.gram.columns(self.chosen, leading[:, None])
+        q /= jnp.linalg.norm(q)
+        image = self(q)
+        other = image - q * jnp.vdot(q, image)
+        other /= jnp.linalg.norm(other)
+        back = self(other)
+        mean = jnp.vdot(q, image) * jnp.vdot(other, back)
+        apart = jnp.vdot(q, back) - jnp.vdot(other, image)
+        return not bool((mean <= 0) | (apart**2 > _UNSYMMETRIC**2 * mean))
 
     def __call__(self, r: Float64[Array, "n c"]) -> Float64[Array, "n c"]:
         """The product with each column of `r`."""
@@ -82,23 +129,24 @@ def _missed(gram: StreamedGram, G: Array, points: Array, others: Array) -> Float
 
 @jax.jit(donate_argnums=1)
 def _factor(
-    G: Array, square: Array, mu: float | Array, eps: float | Array
+    G: Array, square: Array, mu: float | Array, eps: float | Array, softened: float | Array
 ) -> Float64[Array, "m m"]:
     # What rounding does to the sums, so that samples which are there twice leave a positive matrix.
     least = len(G) * jnp.finfo(G.dtype).eps * jnp.max(jnp.diagonal(square))
     # Rounding of C, which differs between its products, must not come out of the inverse magnified:
     # this matters where the kernel has a low rank, so that most directions are rounding alone.
     least = jnp.maximum(least, 25 * eps**2 * jnp.trace(square))
+    least = jnp.maximum(least, softened * mu**2)
     return jnp.linalg.cholesky(mu * G + square + least * jnp.eye(len(G)))
 
 
 @jax.jit
-def _largest(square: Float64[Array, "m m"]) -> Float64[Array, ""]:
-    """The largest eigenvalue of a matrix whose entries are mostly of one sign, from below."""
+def _largest(square: Float64[Array, "m m"]) -> tuple[Float64[Array, " m"], Float64[Array, ""]]:
+    """The leading eigenvector of a matrix whose entries are mostly of one sign, and its value."""
 
     def step(_: int | Array, v: Array) -> Array:
         return square @ v / jnp.linalg.norm(square @ v)
 
     v = jnp.where(jnp.arange(len(square)) % 3 == 0, 0.5, 1.0) * jnp.sqrt(jnp.diagonal(square))
     v = jax.lax.fori_loop(0, _POWERS, step, v / jnp.linalg.norm(v))
-    return jnp.linalg.norm(square @ v)
+    return v, jnp.linalg.norm(square @ v)

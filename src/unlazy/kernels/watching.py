@@ -60,7 +60,7 @@ class Watch:
 
     def _least(self) -> float:
         if self.validation is None:
-            return self.least_residual
+            return min(self.least_residual, 1.0)  # that of the start at zero
         return min((error for _, error, _ in self.rows), default=math.inf)
 
     @property
@@ -89,7 +89,7 @@ class Watch:
             return None
         here = Iterate.from_arrays(state)
         if str(state["watched"]) == self._watched():
-            if len(state["rows"]):
+            if state["best_step"] > 0:
                 self.best, self.best_step = state["best"], int(state["best_step"])
             self.rows = [(float(r), float(e), float(s)) for r, e, s in state["rows"]]
         elif here.steps:
@@ -109,7 +109,9 @@ class Watch:
 
     def chosen(self, here: Iterate) -> tuple[Float64[Array | np.ndarray, "n c"], int]:
         """The coefficients that are kept, and how many iterations they took."""
-        return (here.value, here.steps) if self.best is None else (self.best, self.best_step)
+        if self.best is None:  # no iterate is better than the start
+            return np.zeros(here.value.shape), 0
+        return self.best, self.best_step
 
     def seen(self) -> Seen:
         """All that was noted."""
