@@ -9,10 +9,17 @@ import pytest
 from unlazy.core.errors import StoreError, UnlazyWarning
 from unlazy.core.float64 import float64
 from unlazy.data import sphere
-from unlazy.kernels import KernelRegression, LargeKernelRegression, ntk
+from unlazy.kernels import (
+    KernelRegression,
+    LargeKernelRegression,
+    empirical_ntk_traced,
+    ntk,
+    operator,
+)
 from unlazy.kernels.landmarks import LandmarkPreconditioner
 from unlazy.kernels.streaming import streamed
 from unlazy.labels import energy_bounds
+from unlazy.nets import TwoLayer
 
 KERNEL = functools.partial(ntk, depth=2)
 N = 400
@@ -117,6 +124,43 @@ def test_it_converges_where_rounding_is_above_what_the_matrix_leaves(problem):
     assert fitted.converged
     true = np.asarray(kernel(x)) @ fitted.coefficients + ridge * fitted.coefficients - y
     assert np.linalg.norm(true) < 0.05 * np.linalg.norm(y)
+
+
+def gaussian_float32(x1, x2=None):
+    a, b = (v.astype(jnp.float32) for v in (x1, x1 if x2 is None else x2))
+    squares = jnp.sum(a**2, axis=1)[:, None] + jnp.sum(b**2, axis=1)[None, :] - 2 * a @ b.T
+    return jnp.exp(-jnp.maximum(squares, 0) / 2)
+
+
+def network():
+    net = TwoLayer(inputs=6, width=64)
+    return functools.partial(empirical_ntk_traced, net, net.init(key=jax.random.key(0)))
+
+
+@pytest.mark.parametrize(
+    "kernel", [gaussian_float32, network(), functools.partial(KERNEL, dtype="float32")]
+)
+def test_a_kernel_that_computes_in_float32_is_taken(task, kernel):
+    (x, y), _ = task
+    fitted = LargeKernelRegression(kernel, ridge=0.1).fit(x, y, max_iterations=30)
+    assert fitted.converged
+    a = fitted.coefficients
+    true = np.asarray(kernel(x), np.float64) @ a + 0.1 * a - y
+    assert np.linalg.norm(true) < 5e-3 * np.linalg.norm(y)
+
+
+def test_a_kernel_that_is_not_positive_semi_definite_is_refused(task):
+    (x, y), _ = task
+
+    def indefinite(x1, x2=None):
+        return linear(x1, x2) - 0.1
+
+    def indefinite_float32(x1, x2=None):
+        return indefinite(x1, x2).astype(jnp.float32)
+
+    for kernel in (indefinite, indefinite_float32):
+        with pytest.raises(ValueError, match="`kernel` must be positive semi-definite"):
+            LargeKernelRegression(kernel, ridge=0.1).fit(x, y)
 
 
 def test_coefficients_are_never_worse_than_zero():

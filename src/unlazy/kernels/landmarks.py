@@ -22,12 +22,13 @@ from unlazy.kernels.streaming import StreamedGram
 
 _SAMPLED = 4096  # rows of which the part that the landmarks miss is measured
 _JITTER = 1e-10  # of the mean diagonal of G, for samples that are there twice
+_NOISE = 8  # units of rounding in each entry of G, where the kernel gives float32 at best
 # What is added to G, in units of mu m / n: the approximation changes by 0.1 mu at most. Errors of C
 # come out as their square over it, and C is in float32, where that of equal rows is up to 1e-3 of
 # an entry: without it they outgrow a ridge.
 _SOFTENED = 0.1
 _MAGNIFIED = (16, 64, 256)  # units of rounding in the largest eigenvalue that mu is at least
-_UNSYMMETRIC = 0.1  # share of the geometric mean of two diagonal entries
+_UNSYMMETRIC = 0.5  # of the geometric mean of two diagonal entries; indefinite above 1
 _POWERS = 20  # products that estimate the largest eigenvalue
 
 
@@ -116,7 +117,9 @@ class LandmarkPreconditioner(eqx.Module):
 def _symmetric(gram: StreamedGram, points: Float[Array, "m d"]) -> Float64[Array, "m m"]:
     """k(z, z), in float64 if the kernel can: a factorisation needs its small eigenvalues."""
     G = gram.exact(points)
-    return G + _JITTER * jnp.mean(jnp.diagonal(G)) * jnp.eye(len(points))
+    # Independent errors of size 1 in all entries have the norm 2 sqrt(m).
+    jitter = max(_JITTER, _NOISE * len(points) ** 0.5 * gram.exact_eps)
+    return G + jitter * jnp.mean(jnp.diagonal(G)) * jnp.eye(len(points))
 
 
 def _missed(gram: StreamedGram, G: Array, points: Array, others: Array) -> Float64[Array, ""]:

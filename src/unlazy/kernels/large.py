@@ -26,7 +26,7 @@ from unlazy.core.float64 import float64
 from unlazy.kernels.checkpoints import Checkpoint, problem_digest
 from unlazy.kernels.landmarks import LandmarkPreconditioner
 from unlazy.kernels.precision import checked_kernel
-from unlazy.kernels.streaming import StreamedGram, streamed
+from unlazy.kernels.streaming import StreamedGram, in_dtype, streamed
 from unlazy.kernels.tiles import Kernel
 from unlazy.kernels.watching import METRICS, Pair, Watch, checked_validation
 from unlazy.linalg.iterative import Progress
@@ -186,8 +186,9 @@ class LargeSolver(eqx.Module):
     ) -> "LargeSolver":
         """Prepare the preconditioner."""
         with float64():
-            checked_kernel(setting.kernel, jnp.asarray(x[:2], jnp.float64))
-        gram = streamed(setting.kernel, as_array(x), mesh=mesh)
+            wide = in_dtype(setting.kernel, jnp.dtype("float64"))
+            exact = checked_kernel(wide, jnp.asarray(x[:2], jnp.float64))
+        gram = streamed(setting.kernel, as_array(x), mesh=mesh, exact=exact)
         usual = min(max(gram.n // _SHARE, _FEWEST_LANDMARKS), _MOST_LANDMARKS)
         landmarks, ridge = min(setting.landmarks or usual, gram.n), float(setting.ridge)
         return cls(gram, LandmarkPreconditioner.from_samples(gram, landmarks, ridge=ridge), ridge)

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Float64, Int
 from unlazy.core.current import program_of
 from unlazy.core.float64 import float64
 from unlazy.core.meshes import check_mesh
+from unlazy.kernels.precision import Widened
 from unlazy.kernels.row_products import RowProduct, in_full, in_halves, products
 from unlazy.linalg.iterative import Progress
 
@@ -83,7 +84,7 @@ class StreamedGram(eqx.Module):
 
     x: Float[Array, "N d"]  # with more rows up to whole tiles, copies of others
     diagonal: Float64[Array, " n"]
-    kernel: Callable = eqx.field(static=True)  # as it was given
+    kernel: Callable = eqx.field(static=True)  # for few samples, outside of programs
     tiling: _Tiling = eqx.field(static=True)
 
     @property
@@ -95,6 +96,12 @@ class StreamedGram(eqx.Module):
     def blocks(self) -> int:
         """Tiles in a row of the matrix."""
         return len(self.x) // self.tiling.rows
+
+    @property
+    def exact_eps(self) -> float:
+        """The relative rounding of `exact`."""
+        dtype = jnp.float32 if isinstance(self.kernel, Widened) else jnp.float64
+        return float(jnp.finfo(dtype).eps)
 
     def matmat(
         self, V: Float[Array | np.ndarray, "n c"], progress: Progress | None = None
@@ -163,7 +170,7 @@ class StreamedGram(eqx.Module):
     def exact(
         self, one: Float[Array, "t d"], two: Float[Array, "s d"] | None = None
     ) -> Float64[Array, "t _"]:
-        """The kernel between few samples, in float64 if it can be."""
+        """The kernel between few samples, in float64 if it can be; see `exact_eps`."""
         with float64():
             given = [jnp.asarray(v, jnp.float64) for v in (one, two) if v is not None]
             return jnp.asarray(self.kernel(*given), jnp.float64)
@@ -176,13 +183,15 @@ def streamed(
     dtype: jax.typing.DTypeLike = "float32",
     rows: int | None = None,
     mesh: Mesh | None = None,
+    exact: Callable[..., Array] | None = None,
 ) -> StreamedGram:
     """The matrix `kernel(x)` by products on the device, in tiles of `rows` rows.
 
     The kernel is called inside compiled programs, with blocks of rows in `dtype`; an argument
     `dtype` of its own is set to it. On a GPU products of float32 rows are made of halves in
     bfloat16. Kernels of the angle then take the angle of nearly parallel rows from its cosine
-    alone: a cosine within 1e-6 of 1 is not told from 1. The diagonal is exact.
+    alone: a cosine within 1e-6 of 1 is not told from 1. The diagonal is exact. `exact` is the same
+    kernel for few samples, in float64 if it can be; by default the kernel itself.
     """
     backend = jax.default_backend()
     dtype = jnp.dtype(dtype)
@@ -197,7 +206,7 @@ def streamed(
         whole = len(samples) + -len(samples) % rows
         samples = tiling.place(samples[np.arange(whole) % len(samples)])
         own = _diagonal(tiling, samples)[: len(x)]
-        return StreamedGram(samples, own, kernel, tiling)
+        return StreamedGram(samples, own, exact or kernel, tiling)
 
 
 def in_dtype(kernel: Callable[..., Array], dtype: jnp.dtype) -> Callable[..., Array]:
