@@ -268,6 +268,20 @@ def test_an_interrupt_keeps_what_was_done(task, setting, tmp_path):
     np.testing.assert_allclose(resumed.residuals, straight.residuals, rtol=1e-6)
 
 
+def in_numpy(x1, x2=None):
+    a, b = (np.asarray(v) for v in (x1, x1 if x2 is None else x2))
+    return np.exp(-np.sum((a[:, None] - b[None]) ** 2, axis=-1))
+
+
+def test_a_kernel_that_jax_cannot_trace_is_named(task):
+    (x, y), _ = task
+    wanted = "`kernel` must be a function that jax.jit takes, got in_numpy"
+    with pytest.raises(TypeError, match=wanted):
+        LargeKernelRegression(in_numpy, ridge=0.1).fit(x, y)
+    with pytest.raises(TypeError, match=wanted):
+        operator(in_numpy, x[:20], mesh=jax.make_mesh((1,), ("tiles",))).matvec(np.ones(20))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

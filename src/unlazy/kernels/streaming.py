@@ -200,6 +200,7 @@ def streamed(
     halved = backend == "gpu" and dtype == jnp.float32
     with float64():
         samples = jnp.asarray(x, dtype)
+        _check_traced(kernel, samples)
         tiling = _tiling(in_dtype(kernel, dtype), in_halves if halved else in_full, rows, samples)
         tiling = replace(tiling, mesh=check_mesh(mesh))
         # Not copies of one row: where parallel rows are repaired, each pair of them takes time.
@@ -216,6 +217,22 @@ def in_dtype(kernel: Callable[..., Array], dtype: jnp.dtype) -> Callable[..., Ar
     except (TypeError, ValueError):  # a callable that does not tell
         return kernel
     return functools.partial(kernel, dtype=dtype.name) if "dtype" in known else kernel
+
+
+def _check_traced(kernel: Callable[..., Array], x: Float[Array, "n d"]) -> None:
+    try:
+        jax.eval_shape(lambda some: kernel(some), jax.ShapeDtypeStruct(x[:1].shape, x.dtype))
+    except jax.errors.JAXTypeError as error:
+        called = getattr(kernel, "kernel", kernel)  # of rows of samples, or widened
+        raise TypeError(
+            f"`kernel` must be a function that jax.jit takes, got {_named(called)}. Compute in "
+            "jax.numpy, without NumPy functions and without `if` on values."
+        ) from error
+
+
+def _named(kernel: Callable[..., Array]) -> str:
+    function = kernel.func if isinstance(kernel, functools.partial) else kernel
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _tiling(
