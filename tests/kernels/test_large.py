@@ -282,6 +282,14 @@ def test_a_kernel_that_jax_cannot_trace_is_named(task):
         operator(in_numpy, x[:20], mesh=jax.make_mesh((1,), ("tiles",))).matvec(np.ones(20))
 
 
+def test_one_column_of_classes_must_have_both_signs(task, setting):
+    (x, y), (points, outputs) = task
+    with pytest.raises(ValueError, match=r"`y` must have both signs .* metric='classes'"):
+        setting.fit(
+            x, 1.0 * (y[:, 0] > 0), validation=(points, 1.0 * (outputs[:, 0] > 0)), metric="classes"
+        )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -28,7 +28,7 @@ from unlazy.kernels.landmarks import LandmarkPreconditioner
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.streaming import StreamedGram, in_dtype, streamed
 from unlazy.kernels.tiles import Kernel
-from unlazy.kernels.watching import METRICS, Pair, Watch, checked_validation
+from unlazy.kernels.watching import METRICS, Pair, Watch, check_signs, checked_validation
 from unlazy.linalg.iterative import Progress
 from unlazy.linalg.stepwise import Iterate, first_iterate, iterates
 
@@ -101,7 +101,8 @@ class LargeKernelRegression(eqx.Module):
             validation: other samples and their outputs, predicted after every iteration; those
                 coefficients are kept that predict them best.
             metric: what counts there: "squared", the mean squared error, or "classes", the share
-                of rows whose largest output (the sign of a single one) is not that of the label.
+                of rows whose largest output (the sign of a single one, whose labels must have both
+                signs) is not that of the label.
             patience: iterations without a better prediction after which to stop.
             checkpoint: a folder in which the state is kept, once a minute and at the end. The same
                 call goes on from there; another problem's state is refused. With another
@@ -119,6 +120,7 @@ class LargeKernelRegression(eqx.Module):
         check_count(patience, "patience")
         check_name(metric, METRICS, "metric")
         columns = checked_columns(x, y)
+        check_signs(columns, metric)
         watch = Watch(checked_validation(validation, x, y), metric, patience)
         solver = LargeSolver.start(x, self, mesh=mesh)
         kept = solver.checkpoint(checkpoint, columns, purpose="a fit")

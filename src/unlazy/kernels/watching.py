@@ -118,6 +118,16 @@ class Watch:
         return Seen(*np.array(self.rows).reshape(-1, 3).T)
 
 
+def check_signs(y: Float64[np.ndarray, "n c"], metric: str) -> None:
+    """Raise where classes would be told by a sign that a single column of labels does not have."""
+    low, high = np.min(y), np.max(y)
+    if metric == "classes" and y.shape[1] == 1 and not low < 0 < high:
+        raise ValueError(
+            "`y` must have both signs in its single column for metric='classes', got labels from "
+            f"{low:.3g} to {high:.3g}. Give labels -1 and 1, or a column per class."
+        )
+
+
 def checked_validation(validation: Pair | None, x: Any, y: Any) -> Pair | None:
     """The pair as arrays; raise unless its rows are of the shape of those of the fit."""
     if validation is None:
