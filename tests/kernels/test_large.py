@@ -282,6 +282,22 @@ def test_a_kernel_that_jax_cannot_trace_is_named(task):
         operator(in_numpy, x[:20], mesh=jax.make_mesh((1,), ("tiles",))).matvec(np.ones(20))
 
 
+@pytest.mark.parametrize("scale", [1e-22, 1e-19, 1e20])
+def test_samples_whose_kernel_float32_cannot_hold_are_refused(task, setting, scale):
+    (x, y), _ = task
+    with pytest.raises(ValueError, match="`x` must be of a size that float32 holds under `kernel`"):
+        setting.fit(x * scale, y)
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1e14])
+def test_small_and_large_samples_give_what_others_do(task, scale):
+    (x, y), (points, _) = task
+    ordinary = LargeKernelRegression(KERNEL, ridge=0.1, landmarks=60)
+    scaled = LargeKernelRegression(KERNEL, ridge=0.1 * scale**2, landmarks=60)
+    found = scaled.fit(x * scale, y).predict(points * scale)
+    np.testing.assert_allclose(found, ordinary.fit(x, y).predict(points), atol=1e-3)
+
+
 def test_one_column_of_classes_must_have_both_signs(task, setting):
     (x, y), (points, outputs) = task
     with pytest.raises(ValueError, match=r"`y` must have both signs .* metric='classes'"):

@@ -191,6 +191,7 @@ class LargeSolver(eqx.Module):
             wide = in_dtype(setting.kernel, jnp.dtype("float64"))
             exact = checked_kernel(wide, jnp.asarray(x[:2], jnp.float64))
         gram = streamed(setting.kernel, as_array(x), mesh=mesh, exact=exact)
+        _check_size(gram)
         usual = min(max(gram.n // _SHARE, _FEWEST_LANDMARKS), _MOST_LANDMARKS)
         landmarks, ridge = min(setting.landmarks or usual, gram.n), float(setting.ridge)
         return cls(gram, LandmarkPreconditioner.from_samples(gram, landmarks, ridge=ridge), ridge)
@@ -258,6 +259,17 @@ def _warn(residual: float, tolerance: float, steps: int) -> None:
         UnlazyWarning,
         stacklevel=user_level(),
     )
+
+
+def _check_size(gram: StreamedGram) -> None:
+    """Raise where squares of samples leave the range of the tiles, but for a matrix of zeros."""
+    mean, limits = float(np.mean(np.asarray(gram.diagonal))), np.finfo(np.float32)
+    least, most = float(limits.tiny / limits.eps), float(limits.max * limits.eps)
+    if not (least <= abs(mean) <= most) and np.any(np.asarray(gram.x)):
+        raise ValueError(
+            "`x` must be of a size that float32 holds under `kernel`, got a mean of "
+            f"{mean:.3g} on the diagonal of its matrix. Scale `x`, or the kernel."
+        )
 
 
 def checked_columns(
