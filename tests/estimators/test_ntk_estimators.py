@@ -217,6 +217,17 @@ def test_frames_keep_their_names(frame):
         fitted.predict(frame(dict(zip("abce", x.T, strict=True))))
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_what_is_no_kernel_is_named_and_not_the_ridges(sign):
+    x = np.random.default_rng(0).standard_normal((40, 3))
+
+    def odd(x1, x2=None):
+        return sign * np.tanh(np.asarray(x1) @ np.asarray(x1 if x2 is None else x2).T - 0.3)
+
+    with pytest.raises(ValueError, match="`kernel` must be positive semi-definite"):
+        NTKRegressor(kernel=odd).fit(x, x[:, 0])
+
+
 def test_search_clone_and_pickle():
     x, y = classes()
     model = make_pipeline(StandardScaler(), NTKClassifier())

@@ -11,6 +11,7 @@ import pytest
 from unlazy.core.errors import UnlazyWarning
 from unlazy.kernels import empirical_ntk_traced, operator, relu_gram
 from unlazy.kernels.tiles import Tiles
+from unlazy.labels import energy
 
 MEMORIES = [
     1,
@@ -160,6 +161,40 @@ def test_an_impossible_system_is_reported_with_its_parallel_rows(memory):
     assert not solution.converged
     assert solution.residual > 1e-3
     assert np.all(np.isfinite(solution.value))
+
+
+def sigmoid(x1, x2=None):
+    """No kernel: its smallest eigenvalue on a normal sample is near minus its largest."""
+    return jnp.tanh(x1 @ (x1 if x2 is None else x2).T - 1)
+
+
+def negative(x1, x2=None):
+    return -laplace(x1, x2)
+
+
+@pytest.mark.parametrize("kernel", [sigmoid, negative])
+@pytest.mark.parametrize("memory", [1, 20_000, 10**9])
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_a_kernel_that_is_not_semi_definite_is_refused_by_every_method(
+    kernel, memory, ridge, recwarn
+):
+    x, y = sample(60, 7)
+    H = operator(kernel, x, memory=memory)
+    with pytest.raises(ValueError, match="`kernel` must be positive semi-definite") as caught:
+        H.solve(y, ridge=ridge)
+    least = np.linalg.eigvalsh(H.matmat(np.eye(60)) + ridge * np.eye(60))[0]
+    told = re.search(r"at most (-[\d.]+)", str(caught.value))
+    assert told is not None
+    assert least * 1.001 - 1e-3 <= float(told[1]) < 0
+    assert not recwarn.list  # rows are not called parallel
+
+
+def test_the_energy_and_logdet_of_what_is_no_kernel_are_refused(getkey):
+    x, y = sample(60, 7)
+    H = operator(sigmoid, x)
+    for call in (lambda: energy(H, y), lambda: H.logdet(key=getkey())):
+        with pytest.raises(ValueError, match="`kernel` must be positive semi-definite"):
+            call()
 
 
 def test_a_singular_but_consistent_system_is_solved():

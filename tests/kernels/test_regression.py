@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
@@ -39,6 +40,16 @@ def test_predictions_in_blocks_add_up(monkeypatch):
     whole = fitted.predict(points)
     monkeypatch.setitem(regression._BLOCK, "cpu", (4, 6))
     np.testing.assert_allclose(fitted.predict(points), whole, atol=1e-12)
+
+
+def test_what_is_no_kernel_is_refused_and_not_predicted_as_zero():
+    x = np.random.default_rng(0).standard_normal((60, 7))
+
+    def sigmoid(x1, x2=None):
+        return jnp.tanh(x1 @ (x1 if x2 is None else x2).T - 1)
+
+    with pytest.raises(ValueError, match=r"`kernel` must be positive semi-definite.*ridge 0\.1"):
+        KernelRegression(sigmoid, ridge=0.1).fit(x, np.sin(x[:, 0]))
 
 
 def test_a_negative_ridge_is_refused():

@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int
 from unlazy.core.checks import check_name
 from unlazy.estimators.distinct import Distinct
 from unlazy.estimators.gram_sources import GramSource
-from unlazy.kernels import ridge_path
+from unlazy.kernels import RidgePath, ridge_path
 from unlazy.kernels.solving import METHODS
 
 # In units of the mean eigenvalue, by steps of 10^(1/4).
@@ -73,12 +73,18 @@ def _left_out(
     """The fit to some rows, with the predictions for each by all others."""
     H = source.dense(rows)
     y, weights = data.y[rows], data.weights[rows]
+    size = float(np.mean(weights * np.diagonal(H)))
+    if not size > 0:  # else the ridges in units of it would be blamed
+        raise ValueError(
+            "`kernel` must be positive semi-definite and not zero, got one whose diagonal has a "
+            f"mean of {size:.3g}."
+        )
     if options.ridge == "loo":
-        ridges = _RIDGES * float(np.mean(weights * np.diagonal(H)))
+        ridges = _RIDGES * size
     else:  # the rounding of a factorisation, in place of no ridge at all
         least = len(H) * np.finfo(np.float64).eps * float(np.max(weights * np.diagonal(H)))
         ridges = np.array([max(float(options.ridge), least)])
-    path = ridge_path(H, y, ridges, weights=weights, intercept=options.intercept)
+    path = _path(H, y, ridges, weights, options.intercept)
     errors = path.leave_one_out()
     # A lone sample has no error at any ridge: the largest one is then the safest.
     best = int(np.argmin(errors)) if len(H) > 1 else len(ridges) - 1
@@ -90,6 +96,22 @@ def _left_out(
         path.surprises()[best],
         float(errors[best]),
     )
+
+
+def _path(
+    H: Float64[np.ndarray, "m m"],
+    y: Float64[np.ndarray, "m c"],
+    ridges: Float64[np.ndarray, " r"],
+    weights: Float64[np.ndarray, " m"],
+    intercept: bool,
+) -> RidgePath:
+    """The path of ridges; a matrix that is not positive semi-definite is the kernel's fault."""
+    try:
+        return ridge_path(H, y, ridges, weights=weights, intercept=intercept)
+    except ValueError as error:
+        if not str(error).startswith("`H` must be positive"):
+            raise
+        raise ValueError(str(error).replace("`H`", "`kernel`")) from error
 
 
 def _solve(source: GramSource, data: Distinct, options: RidgeOptions, ridge: float) -> RidgeFit:

@@ -26,6 +26,7 @@ from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
 from unlazy.core.meshes import check_mesh, memory_per_device
+from unlazy.kernels.definiteness import check_definite
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
 from unlazy.kernels.tiles import Kernel, Tiles
@@ -176,6 +177,9 @@ class KernelOperator(eqx.Module):
             progress: called as `progress(done, expected)`, with tiles evaluated while a
                 factorisation is prepared, then with iterations.
 
+        Raises:
+            ValueError: the matrix has an eigenvalue well below zero: the kernel is none.
+
         Warns:
             UnlazyWarning: the tolerance was not reached; rows that are parallel are named. Or the
                 kernel is float32 and so nearly singular that its rounding moves the solution by
@@ -269,6 +273,7 @@ class KernelOperator(eqx.Module):
             return self.trace(np.log, probes=probes, key=key)
         factor = cholesky_in_place(self.tiles.assemble())
         if factor is None:
+            check_definite(self.tiles)
             return Estimate(-math.inf, 0.0)
         pivots, n = factor.pivots(), self.tiles.n
         least = max(n * float(np.finfo(np.float64).eps), self.tiles.noise)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.core.float64 import float64
+from unlazy.kernels.definiteness import check_definite, check_diagonal
 from unlazy.kernels.tiles import Tiles
 from unlazy.linalg.cholesky_factors import HostCholesky, cholesky_in_place
 from unlazy.linalg.iterative import IterativeSolution, Matmat, Progress, conjugate_gradients
@@ -65,6 +66,9 @@ def solve_tiles(
     """Solve by `method`, falling back on conjugate gradients where a factorisation fails.
 
     The caller reports a solution that has not converged.
+
+    Raises:
+        ValueError: the solve has failed, and the matrix is not positive semi-definite.
     """
     columns = np.asarray(y, np.float64).reshape(tiles.n, -1)
     system = _System(tiles, columns, ridge, tiles.attainable(tolerance), progress)
@@ -72,12 +76,15 @@ def solve_tiles(
     _check_memory(tiles, chosen)
     attempt = METHODS[chosen](system)
     if attempt.solution is None:
+        check_definite(tiles, ridge)
         chosen = "conjugate-gradients"
         attempt = METHODS[chosen](system)._replace(singular=attempt.singular)
     solution = attempt.solution
     assert solution is not None  # conjugate gradients always return something
     # M = a.y + a.r - e.He with e the error: what is left out is of second order.
     energy = float(np.sum(solution.value * (columns + solution.remainder)))
+    if not solution.converged or energy < 0:
+        check_definite(tiles, ridge)  # else a failure would be laid to rows that are alike
     return Solution(
         value=solution.value.reshape(np.shape(y)),
         energy=energy,
@@ -229,6 +236,7 @@ def preconditioner_size(tiles: Tiles) -> PreconditionerSize:
 def _by_conjugate_gradients(system: _System) -> _Attempt:
     tiles = system.tiles
     diagonal = tiles.diagonal()
+    check_diagonal(tiles, diagonal, system.ridge)
     size = preconditioner_size(tiles)
     columns = functools.partial(tiles.columns, width=size.block)
     F = pivoted_cholesky(columns, diagonal, size.rank, block=size.block)
