@@ -13,6 +13,7 @@ from unlazy.kernels import relu_gram
 from unlazy.labels import complexity as label_complexity
 from unlazy.labels import leave_one_out
 from unlazy.laziness import measure, plot_report
+from unlazy.laziness.label_report.far_labels import far_labels
 
 
 def sample(n=120, d=8, seed=0):
@@ -307,3 +308,44 @@ def test_the_edge_of_clean_numbers_is_not_suspect():
     y[:10] += np.where(np.arange(10) % 2, 6.0, -6.0)  # 1.6 deviations
     found = [suspect.row for suspect in measure(x, y).suspects(10)]
     assert len(set(found) & set(range(10))) >= 9
+
+
+def test_a_slip_in_one_number_is_named_before_all_else_and_hides_nothing():
+    x = np.random.default_rng(0).standard_normal((300, 1))
+    y = 2 * x[:, 0]
+    y[5] += 100
+    report = measure(x, y)
+    deviations = (y - np.median(y)) ** 2
+    share = f"{deviations[5] / deviations.sum():.1%}"
+    first, second, *_ = str(report).splitlines()
+    assert first.startswith(f"Row 5 alone carries {share} of the variance of the labels")
+    assert first.endswith("look at it first.")
+    assert second.startswith("- Correct it or leave it out")
+    assert [suspect.row for suspect in report.suspects()] == [5]
+    assert report.to_dict()["far_rows"] == [5]
+    for contradiction in ("too few rows", "A kernel can learn them", "learnable"):
+        assert contradiction not in str(report)
+    y[[40, 41]] += 100
+    assert set(measure(x, y).far.tolist()) == {5, 40, 41}
+
+
+def test_heavy_tails_are_no_slips():
+    draw = np.random.default_rng(0)
+    # Each sample has a far row with probability 0.001 at most: more than 3 of 500 with 0.002.
+    assert sum(len(far_labels(draw.lognormal(size=(300, 1))).rows) > 0 for _ in range(500)) <= 3
+    assert sum(len(far_labels(draw.pareto(1, (300, 1))).rows) > 0 for _ in range(500)) <= 3
+    x, prices = draw.standard_normal((300, 2)), draw.lognormal(size=300)
+    assert not len(measure(x, prices).far)
+    assert "alone" not in str(measure(x, prices))
+
+
+@pytest.mark.parametrize("y", [np.r_[np.zeros(40), 9.0], np.r_[np.arange(10.0), 1e6]])
+def test_no_number_is_far_where_most_are_equal_or_few(y):
+    assert not len(far_labels(y[:, None]).rows)
+
+
+def test_too_few_rows_get_no_recommendation_of_a_model():
+    draw = np.random.default_rng(4)
+    for _ in range(30):
+        report = str(measure(draw.standard_normal((10, 2)), draw.standard_normal(10)))
+        assert not ("too few rows" in report and "A kernel can learn" in report)

@@ -60,6 +60,8 @@ class LabelReport(eqx.Module):
     predictions: Shaped[np.ndarray, " m"]  # what all other rows say
     scores: Float64[np.ndarray, " m"]  # how far the label is from the prediction
     threshold: float  # the score from which a row is a suspect
+    far: Int[np.ndarray, " r"]  # rows whose number lies apart from all others, the farthest first
+    far_share: float  # of the labels' variance about their median, that they carry
 
     @property
     def ratio(self) -> float:
@@ -76,7 +78,8 @@ class LabelReport(eqx.Module):
     def suspects(self, count: int | None = None) -> list[Suspect]:
         """Rows that look mislabelled, the clearest first; or the `count` of highest score.
 
-        There are none where the labels as a whole cannot be told from random ones.
+        There are none where the labels as a whole cannot be told from random ones, but for numbers
+        so far from all others that these alone make half of the variance: they come first.
 
         For classes the score is the margin by which the leave-one-out prediction prefers another
         class, where labels are +1 and -1, and a suspect has more than 0.75. For numbers it is the
@@ -85,6 +88,8 @@ class LabelReport(eqx.Module):
         order = ranked(self.scores)
         if count is None:
             order = order[self.scores[order] > self.threshold] if self.is_telling else order[:0]
+            far = np.flatnonzero(np.isin(self.labelled, self.far))
+            order = np.concatenate([far[ranked(self.scores[far])], order[~np.isin(order, far)]])
         else:
             check_count(count, "count")
             order = order[:count]
@@ -124,6 +129,7 @@ class LabelReport(eqx.Module):
                 "costliest_rows": self.costliest(count).tolist(),
                 "suspect_count": len(self.suspects()),
                 "suspects": [suspect._asdict() for suspect in self.suspects()[:count]],
+                "far_rows": self.far.tolist(),
                 "duplicates": self.duplicates.tolist(),
                 "conflicts": self.conflicts.tolist(),
             }

@@ -32,9 +32,11 @@ def text(report: "LabelReport") -> str:
 
 
 def verdict(report: "LabelReport") -> str:
-    """One sentence: are these labels learnable?"""
+    """One sentence: are these labels learnable, unless one number hides all others?"""
+    if len(report.far):
+        return _far(report)
     ratio = f"their complexity is {report.ratio:.2f} of that of the same labels in random order"
-    if report.chance > _CHANCE and report.ratio < _RANDOM:
+    if _are_too_few(report):
         return (
             f"There are too few rows to tell: {ratio}, but {report.chance:.0%} of random orders "
             "cost no more."
@@ -46,9 +48,30 @@ def verdict(report: "LabelReport") -> str:
     return f"These labels are learnable in part: {ratio}."
 
 
+def _far(report: "LabelReport") -> str:
+    rows = [str(row) for row in report.far[:_MOST]]
+    more = f" and {len(report.far) - _MOST} more" if len(report.far) > _MOST else ""
+    one = len(rows) == 1
+    who = f"Row {rows[0]} alone carries" if one else f"Rows {', '.join(rows)}{more} alone carry"
+    return (
+        f"{who} {report.far_share:.1%} of the variance of the labels about their median: look at "
+        f"{'it' if one else 'them'} first."
+    )
+
+
+def _are_too_few(report: "LabelReport") -> bool:
+    return report.chance > _CHANCE and report.ratio < _RANDOM
+
+
 def advice(report: "LabelReport") -> list[str]:
     """What a person does next, most pressing first."""
     lines = []
+    if len(report.far):
+        it = "it" if len(report.far) == 1 else "them"
+        lines.append(
+            f"Correct {it} or leave {it} out, and run again: with {it}, the numbers below say "
+            "little of the other rows."
+        )
     if len(report.conflicts):
         pairs = ", ".join(f"{i} and {j}" for i, j in report.conflicts[:5].tolist())
         lines.append(
@@ -57,24 +80,30 @@ def advice(report: "LabelReport") -> list[str]:
             f"{report.unexplained:.1%} of the labels' variance is beyond them all. Their mean "
             "label is used. Look for a column that tells them apart, or relabel them."
         )
-    if suspects := report.suspects():
+    far = set(report.far.tolist())
+    if suspects := [suspect for suspect in report.suspects() if suspect.row not in far]:
         rows = ", ".join(str(suspect.row) for suspect in suspects[:_MOST])
         more = f" and {len(suspects) - _MOST} more" if len(suspects) > _MOST else ""
         looks = "this row looks" if len(suspects) == 1 else f"these {len(suspects)} rows look"
         them = "it" if len(suspects) == 1 else "them"
         lines.append(f"{looks} mislabelled: {rows}{more}. Look at {them}, relabel, and run again.")
+    return [line[0].upper() + line[1:] for line in [*lines, *([] if far else [_next(report)])]]
+
+
+def _next(report: "LabelReport") -> str:
+    """What to try, by the same thresholds as the verdict."""
     if report.ratio > _RANDOM:
-        lines.append("Look for other columns, or for labels that were shifted against their rows.")
-    elif report.explained > _TOO_GOOD:
-        lines.append("This is nearly perfect: look whether a column gives the label away.")
-    elif report.ratio < _LEARNABLE:
+        return "Look for other columns, or for labels that were shifted against their rows."
+    if _are_too_few(report):
+        return "Collect more rows before you try a model."
+    if report.explained > _TOO_GOOD:
+        return "This is nearly perfect: look whether a column gives the label away."
+    if report.ratio < _LEARNABLE and report.is_telling:
         model = "NTKClassifier" if report.classes else "NTKRegressor"
-        lines.append(
+        return (
             f"A kernel can learn them: try unlazy.estimators.{model}() before a network of yours."
         )
-    else:
-        lines.append("Clean the labels or add columns first; then see whether a network does more.")
-    return [line[0].upper() + line[1:] for line in lines]
+    return "Clean the labels or add columns first; then see whether a network does more."
 
 
 def figures(report: "LabelReport") -> list[list[str]]:
