@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import itertools
+import json
 import math
 
 import numpy as np
@@ -349,3 +350,41 @@ def test_too_few_rows_get_no_recommendation_of_a_model():
     for _ in range(30):
         report = str(measure(draw.standard_normal((10, 2)), draw.standard_normal(10)))
         assert not ("too few rows" in report and "A kernel can learn" in report)
+
+
+def test_an_accuracy_no_better_than_the_largest_class_is_said_to_be_so():
+    draw = np.random.default_rng(3)
+    x, y = draw.standard_normal((295, 4)), np.repeat(["yes", "no"], [11, 284])
+    report = measure(x, y)
+    recalls = [np.mean(report.predictions[y == c] == c) for c in ("yes", "no")]
+    assert report.balanced_accuracy == pytest.approx(np.mean(recalls))
+    assert report.accuracy <= report.majority == 284 / 295
+    text = str(report)
+    assert "no better than to name it always" in text
+    assert f"{report.balanced_accuracy:.1%} as the mean over the classes" in text
+    assert "A kernel can learn them" not in text
+    assert "no better than" not in str(measure(x, np.where(x[:, 0] > 0, "yes", "no")))
+
+
+def test_chance_is_printed():
+    x, y = sample()
+    report = measure(x, y)
+    assert f"{report.chance:.1%} of random orders of the labels cost no more" in str(report)
+
+
+def test_what_does_not_apply_is_null_in_json():
+    x, _ = sample(40, 3)
+    content = measure(x, x[:, 0]).to_dict()
+    assert content["accuracy"] is content["majority"] is content["balanced_accuracy"] is None
+    assert "nan" not in json.dumps(content)
+
+
+def test_preprocessing_is_told_of_the_columns_that_there_are():
+    frame = pd.DataFrame(sample(40, 2)[0], columns=["a", "b"])
+    y = frame["a"] > 0
+    plain = measure(frame, y).preprocessing
+    assert plain.startswith("numbers are centred and scaled to unit variance; a constant")
+    gaps = measure(frame.assign(b=frame["b"].where(frame["b"] < 1)), y).preprocessing
+    assert "unit variance, missing ones are the median" in gaps
+    text = measure(frame.assign(b=np.where(frame["b"] > 0, "u", "v")), y).preprocessing
+    assert "unit variance; text becomes a column of 0 and 1 per value; a constant" in text

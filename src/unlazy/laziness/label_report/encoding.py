@@ -6,12 +6,25 @@ from jaxtyping import Float64
 
 from unlazy.laziness.label_report.columns import DROPPED, LEVELS, MOST_LEVELS, NUMBER, Prepared
 
-STATED = (
-    "numbers are centred and scaled to unit variance, missing ones are the median and flagged by "
-    "a column of 0 and 1; text becomes a column of 0 and 1 per value; a constant coordinate as "
-    "long as a typical row is appended, and rows are scaled to unit norm"
-)
 STATED_RAW = "none: the numbers as they are given, with rows scaled to unit norm"
+
+
+def stated(columns: list[Prepared]) -> str:
+    """What `encode_columns` and `with_bias` do to these columns, in words."""
+    kept = [c for c in columns if c.values is not None]
+    numbers = [np.asarray(c.values, np.float64) for c in kept if c.use.use == NUMBER]
+    words = []
+    if numbers:
+        has_gaps = any(np.isnan(values).any() for values in numbers)
+        gaps = ", missing ones are the median and flagged by a column of 0 and 1"
+        words.append(f"numbers are centred and scaled to unit variance{gaps if has_gaps else ''}")
+    if any(c.use.use == LEVELS for c in kept):
+        words.append("text becomes a column of 0 and 1 per value")
+    words.append(
+        "a constant coordinate as long as a typical row is appended, and rows are scaled to unit "
+        "norm"
+    )
+    return "; ".join(words)
 
 
 def encode_columns(columns: list[Prepared]) -> Float64[np.ndarray, "n k"]:

@@ -28,7 +28,7 @@ from unlazy.laziness.label_report.columns import (
     from_array,
     prepare,
 )
-from unlazy.laziness.label_report.encoding import STATED, STATED_RAW, encode_columns, with_bias
+from unlazy.laziness.label_report.encoding import STATED_RAW, encode_columns, stated, with_bias
 from unlazy.laziness.label_report.far_labels import far_labels
 from unlazy.laziness.label_report.report import LabelReport
 from unlazy.laziness.label_report.samples import Samples, distinct
@@ -173,7 +173,7 @@ def _inputs(x: Any, rows: np.ndarray, columns: Sequence[str], preprocess: bool) 
     uses = tuple(p.use for p in prepared)
     if preprocess:
         encoded = encode_columns(prepared)
-        return _Inputs(with_bias(encoded), encoded.shape[1], uses, STATED)
+        return _Inputs(with_bias(encoded), encoded.shape[1], uses, stated(prepared))
     raw = _raw(np.asarray(x, np.float64)[rows] if isinstance(x, np.ndarray) else _numbers(prepared))
     return _Inputs(raw, raw.shape[1], uses, STATED_RAW)
 
@@ -254,5 +254,12 @@ def _left_out(
         "explained": 1 - float(np.sum(answers.surprises**2) / np.sum(y**2)),
         "accuracy": right,
         "majority": math.nan if majority is None else majority,
+        "balanced_accuracy": _mean_recall(judged, targets) if is_classes else math.nan,
         "costs": answers.costs,
     }
+
+
+def _mean_recall(judged: Judged, targets: LabelColumns) -> float:
+    """The share predicted right within each class, averaged over the classes."""
+    right = np.bincount(targets.codes, weights=judged.predictions == judged.labels)
+    return float(np.mean(right / np.bincount(targets.codes)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report on a data set: how hard its labels are, which rows look mislabelled, what was done."""
 
+import math
 import os
 import pathlib
 from typing import Any
@@ -51,6 +52,7 @@ class LabelReport(eqx.Module):
     explained: float  # share of the labels' variance that is predicted for left-out rows
     accuracy: float  # share of left-out rows whose class is predicted; nan for regression
     majority: float  # share of the most frequent class; nan for regression
+    balanced_accuracy: float  # the accuracy within each class, averaged; nan for regression
     costs: Float64[np.ndarray, " n"]  # what each row adds to y^T (H + ridge)^-1 y
     duplicates: Int[np.ndarray, "p 2"]  # a row and the earlier one with the same inputs
     conflicts: Int[np.ndarray, "q 2"]  # those of them with different labels
@@ -111,16 +113,16 @@ class LabelReport(eqx.Module):
 
     @entry
     def to_dict(self, count: int = 10) -> dict[str, Any]:
-        """The report for JSON; numbers that JSON cannot hold are strings that `float` reads."""
+        """The report for JSON: infinite numbers are strings that `float` reads, nan is None."""
         plain = ("n", "d", "task", "preprocessing", "rows_given", "rows_unlabelled", "is_exact")
         numbers = (
             "label_complexity", "strict_complexity", "random_level", "random_level_error", "ratio",
-            "chance", "explained", "accuracy", "majority", "unexplained", "ridge",
-            "steps_to_ten_percent", "steps_to_one_percent",
+            "chance", "explained", "accuracy", "majority", "balanced_accuracy", "unexplained",
+            "ridge", "steps_to_ten_percent", "steps_to_one_percent",
         )  # fmt: skip
         return (
             {name: getattr(self, name) for name in plain}
-            | {name: json_number(getattr(self, name)) for name in numbers}
+            | {name: _or_none(getattr(self, name)) for name in numbers}
             | {
                 "classes": list(self.classes),
                 "columns": [use._asdict() for use in self.columns],
@@ -200,3 +202,8 @@ class LabelReport(eqx.Module):
         from unlazy.laziness.label_report.wording import text
 
         return text(self)
+
+
+def _or_none(value: float | int) -> float | int | str | None:
+    """A number for JSON; None for nan, which says that it does not apply."""
+    return None if math.isnan(value) else json_number(value)

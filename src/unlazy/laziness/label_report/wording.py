@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report on a data set in words: the verdict, what to do next, and what was done."""
 
+import math
 from typing import TYPE_CHECKING
 
 from unlazy.core.summaries import counted
@@ -80,6 +81,12 @@ def advice(report: "LabelReport") -> list[str]:
             f"{report.unexplained:.1%} of the labels' variance is beyond them all. Their mean "
             "label is used. Look for a column that tells them apart, or relabel them."
         )
+    if report.classes and report.accuracy <= report.majority:
+        lines.append(
+            f"The largest class alone is {report.majority:.1%} of the rows: for left-out rows, the "
+            f"accuracy of {report.accuracy:.1%} is no better than to name it always. Look at the "
+            "mean over the classes, or weigh the rare ones."
+        )
     far = set(report.far.tolist())
     if suspects := [suspect for suspect in report.suspects() if suspect.row not in far]:
         rows = ", ".join(str(suspect.row) for suspect in suspects[:_MOST])
@@ -115,6 +122,7 @@ def figures(report: "LabelReport") -> list[list[str]]:
         ["label complexity", f"{report.label_complexity:.4g}{_bound(report)}"],
         ["in random order", f"{report.random_level:.4g}" + (f" ± {error:.1%}" if error else "")],
         ["ratio", f"{report.ratio:.3f} (near 1: the labels look random to the kernel)"],
+        ["by chance", _chance(report)],
         ["left-out rows", _left_out(report)],
         [
             "steps to 10%, 1%",
@@ -180,4 +188,13 @@ def _left_out(report: "LabelReport") -> str:
     explained = f"{report.explained:.1%} of the variance predicted from all other rows"
     if not report.classes:
         return explained
-    return f"{report.accuracy:.1%} predicted right ({report.majority:.1%} by the largest class)"
+    return (
+        f"{report.accuracy:.1%} predicted right ({report.majority:.1%} by the largest class); "
+        f"{report.balanced_accuracy:.1%} as the mean over the classes"
+    )
+
+
+def _chance(report: "LabelReport") -> str:
+    if math.isnan(report.chance):
+        return "not measured beyond 2000 rows"
+    return f"{report.chance:.1%} of random orders of the labels cost no more"
