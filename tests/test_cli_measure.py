@@ -88,6 +88,7 @@ def test_a_column_that_is_not_there_is_answered_with_those_that_are(call, people
         (["--task", "regress"], "`--y` must be numbers for --task='regress'"),
         (["--rows", "1"], "`--rows` must be greater than or equal to 2."),
         (["--top", "0"], "`--top` must be greater than or equal to 1."),
+        (["--rows", "2"], "`--rows` must be large enough for labels that differ, got 2:"),
         (["--html", "people.csv/page.html"], "'people.csv' is a file"),
     ],
 )

@@ -167,7 +167,7 @@ def run(
 
 
 @app.command(cls=options.Command)
-@options.named({"preprocess=False": "--raw"})
+@options.named({"preprocess=False": "--raw", "most_rows": "--rows"})
 @surroundings.ends_promptly
 def measure(
     file: Annotated[
