@@ -19,6 +19,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from unlazy.core.checks import as_array, calling, check_count, check_finite, check_name, is_known
 from unlazy.core.entries import entry
+from unlazy.core.loss_calls import as_pair
 
 __all__ = [
     "MeanLoss",
@@ -338,7 +339,7 @@ class SquaredError(eqx.Module):
     @entry
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
-        x, y = batch
+        x, y = as_pair(batch)
         return jnp.sum((_outputs(self.model, params, x, y) - y) ** 2) / 2
 
 
@@ -364,7 +365,7 @@ class MeanLoss(eqx.Module):
     @entry
     def __call__(self, params: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss on the batch `(x, y)`."""
-        x, y = batch
+        x, y = as_pair(batch)
         return jnp.mean(pointwise(self.loss)(_outputs(self.model, params, x, y), y))
 
 

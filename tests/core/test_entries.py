@@ -243,3 +243,57 @@ def test_what_an_inner_entry_says_of_its_own_argument_is_taken_back():
 
     with pytest.raises(TypeError, match="can only concatenate list"):
         outer(1)
+
+
+class Module:
+    """What stands for a module of PyTorch, which is known by its name and not imported."""
+
+
+Module.__module__ = "torch.nn.modules.module"
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda m: ul.kernels.empirical_ntk(m, {"w": np.ones(2)}, np.eye(2)), "f"),
+        (lambda m: ul.kernels.empirical_operator(m, {"w": np.ones(2)}, np.eye(2)), "f"),
+        (lambda m: ul.taylor.terms(m, np.ones(2), np.ones(2), np.eye(2), 2), "f"),
+        (lambda m: ul.curvature.certify(m, np.ones(2), key=jax.random.key(0)), "loss"),
+        (
+            lambda m: ul.train.fit(m, np.ones(2), np.eye(2), optimizer=optax.sgd(0.1), steps=1),
+            "loss",
+        ),
+    ],
+)
+def test_a_pytorch_module_is_told_where_it_is_taken(call, name):
+    class Net(Module):
+        def __call__(self, _):
+            raise TypeError("forward() takes 2 positional arguments but 3 were given")
+
+    with pytest.raises(TypeError, match=f"`{name}` must be of JAX, got a torch.nn.Module, Net.*by"):
+        call(Net())
+
+
+def test_instruments_that_take_pytorch_modules_keep_their_own_errors():
+    with pytest.raises(AttributeError, match="state_dict"):
+        ul.laziness.snapshot(Module())
+
+
+@pytest.mark.parametrize("data", [np.eye(3), np.eye(2), (np.eye(2),) * 3])
+@pytest.mark.parametrize("loss", [ul.losses.SquaredError, ul.losses.MeanLoss])
+def test_data_without_labels_are_named(loss, data):
+    model = loss(lambda w, x: x @ w)
+    with pytest.raises(ValueError, match=r"`data` must be a pair \(x, y\).*got"):
+        ul.train.fit(model, np.ones(len(data)), data, optimizer=optax.sgd(0.1), steps=1)
+
+
+def test_a_matrix_in_place_of_a_kernel_is_named():
+    with pytest.raises(TypeError, match=r"`kernel` must be a function.*of shape \(2, 2\)"):
+        ul.kernels.KernelRegression(cast(Any, np.eye(2)))
+
+
+@pytest.mark.parametrize("phi", [np.tanh, lambda z: z if z > 0 else 0 * z, lambda z: np.exp(z)])
+def test_an_activation_written_in_numpy_is_named(phi):
+    for kernel in (ul.kernels.ntk, ul.kernels.nngp):
+        with pytest.raises(TypeError, match=r"`activation` must be written in jax\.numpy"):
+            kernel(np.eye(2), activation=phi)

@@ -32,6 +32,7 @@ _INSTALLED = (
     *(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
     *(os.path.dirname(__file__), "<frozen", "<string>", "<@beartype"),
 )
+_TAKES_TORCH = f"{__name__.split('.')[0]}.laziness."  # the room of what takes PyTorch modules
 _AFTER_INIT = ("__check_init__", "__post_init__")  # their arguments are the fields
 
 
@@ -59,6 +60,8 @@ def _explanation(
 
     An explanation by an inner entry is dropped if this entry does not have the argument it names.
     """
+    if (found := _torch_module(function, args, kwargs)) is not None:
+        return _marked(found)
     if isinstance(error, _NOT_OF_ARGUMENTS) or _is_of_scikit_learn(error):
         return None
     with contextlib.suppress(Exception):  # an explanation must not raise
@@ -68,8 +71,40 @@ def _explanation(
         original = _original(error) or error
         found = _misfit(arguments) or _suspect(arguments, original)
         if found is not None:
-            found.is_explanation = True  # pyright: ignore[reportAttributeAccessIssue]  # for `_original`
-        return found or (None if original is error else original)
+            return _marked(found)
+        return None if original is error else original
+    return None
+
+
+def _marked(error: Exception) -> Exception:
+    """The error, which `_original` knows for one of ours."""
+    error.is_explanation = True  # pyright: ignore[reportAttributeAccessIssue]
+    return error
+
+
+def is_torch_module(model: Any) -> bool:
+    """Whether this is a `torch.nn.Module`, asked without importing PyTorch."""
+    return any(
+        (base.__module__, base.__name__) == ("torch.nn.modules.module", "Module")
+        for base in type(model).__mro__
+    )
+
+
+def _torch_module(
+    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]
+) -> Exception | None:
+    """The error for a module given to an entry that takes functions of JAX; None without one."""
+    if not any(map(is_torch_module, (*args, *kwargs.values()))):
+        return None
+    if function.__module__.startswith(_TAKES_TORCH):
+        return None
+    with contextlib.suppress(Exception):  # an explanation must not raise
+        for name, value, _ in _arguments(inspect.unwrap(function), args, kwargs):
+            if is_torch_module(value):
+                return TypeError(
+                    f"`{name}` must be of JAX, got a torch.nn.Module, {type(value).__name__}. "
+                    "PyTorch modules are taken by diagnose, Probe and width_check alone."
+                )
     return None
 
 

@@ -54,6 +54,17 @@ def check_loss_call(loss: Any, data: Any, *, stochastic: bool = False) -> None:
         )
 
 
+def as_pair(batch: Any) -> tuple[Array, Array]:
+    """The inputs and labels of a batch; raise where it is one array, which might have two rows."""
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        is_many = isinstance(batch, tuple | list)
+        got = f"{len(batch)} items" if is_many else f"one array of shape {np.shape(batch)}"
+        raise ValueError(
+            f"`data` must be a pair (x, y) of inputs and labels for this loss, got {got}."
+        )
+    return batch[0], batch[1]
+
+
 def needs_data(loss: Any) -> bool:
     """Whether a loss cannot be called with the parameters alone."""
     return _takes(loss, "params") is False

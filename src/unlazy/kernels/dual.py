@@ -24,6 +24,9 @@ from unlazy.special import arc_cosine
 ActivationLike = str | Activation | Callable[[Array], Array]
 
 
+_NEEDS_VALUES = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
+
+
 def dual_of(phi: ActivationLike) -> Dual:
     """The dual of an activation: in closed form where there is one, else as a Hermite series."""
     if isinstance(phi, str):
@@ -36,7 +39,22 @@ def dual_of(phi: ActivationLike) -> Dual:
     if isinstance(phi, Activation):
         return SeriesDual(phi)
     with float64():
+        _check_traceable(phi)
         return SeriesDual(current(phi, jax.ShapeDtypeStruct((2,), np.float64)))
+
+
+def _check_traceable(phi: Callable[[Array], Array]) -> None:
+    try:
+        jax.eval_shape(lambda z: phi(z), jax.ShapeDtypeStruct((2,), np.float64))
+    except (*_NEEDS_VALUES, ValueError) as error:
+        if isinstance(error, ValueError) and "truth value" not in str(error):
+            raise
+        name = getattr(phi, "__name__", type(phi).__name__)
+        raise TypeError(
+            "`activation` must be written in jax.numpy, for all entries of an array at once, got "
+            f"{name}, which needs their values: NumPy's functions and `if` do. Use jax.numpy.tanh "
+            "in place of numpy.tanh, and jax.numpy.where in place of `if`."
+        ) from error
 
 
 def _recognised(phi: Activation | Callable[[Array], Array]) -> Activation | Callable:

@@ -55,6 +55,12 @@ class KernelRegression(eqx.Module):
 
     @entry
     def __check_init__(self):
+        if not callable(self.kernel):
+            matrix = f" of shape {np.shape(self.kernel)}" if np.ndim(self.kernel) else ""
+            raise TypeError(
+                "`kernel` must be a function kernel(x1, x2=None), such as kernels.relu_gram, got "
+                f"a {type(self.kernel).__name__}{matrix}. For a Gram matrix use kernels.ridge_path."
+            )
         if not (self.ridge >= 0 and math.isfinite(self.ridge)):
             raise ValueError(f"`ridge` must be >= 0 and finite, got ridge={self.ridge}.")
 

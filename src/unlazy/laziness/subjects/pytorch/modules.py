@@ -7,17 +7,9 @@ PyTorch is an optional extra: whoever has a module has imported it already.
 from typing import Any
 
 from unlazy.core.checks import short
-from unlazy.core.entries import entry
+from unlazy.core.entries import entry, is_torch_module
 
 _COMPILED = "_orig_mod"  # where `torch.compile` keeps the module that it was given
-
-
-def is_torch_module(model: Any) -> bool:
-    """Whether this is a `torch.nn.Module`, asked without importing PyTorch."""
-    return any(
-        (base.__module__, base.__name__) == ("torch.nn.modules.module", "Module")
-        for base in type(model).__mro__
-    )
 
 
 def check_torch_module(module: Any, name: str = "module") -> None:
