@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from unlazy.core.errors import UnlazyWarning
-from unlazy.kernels import empirical_ntk_traced, operator, relu_gram
+from unlazy.kernels import (
+    empirical_ntk,
+    empirical_ntk_traced,
+    empirical_operator,
+    operator,
+    relu_gram,
+)
 from unlazy.kernels.tiles import Tiles
 from unlazy.labels import energy
 
@@ -47,6 +53,40 @@ def test_products_entries_and_diagonal_are_those_of_the_dense_matrix(n, memory):
     np.testing.assert_allclose(H.matvec(V[:, 0]), K @ V[:, 0], atol=1e-12)
     np.testing.assert_allclose(H.diagonal(), np.diagonal(K), atol=1e-14)
     assert H.matmat(V).dtype == H.diagonal().dtype == np.float64
+
+
+def test_the_matrix_product_and_the_array_are_those_of_the_dense_matrix():
+    x, V = sample(30)
+    H, K = operator(laplace, x), dense(x)
+    for sides in (V, V[:, 0], jnp.asarray(V)):
+        np.testing.assert_allclose(H @ sides, K @ np.asarray(sides), atol=1e-6)
+        np.testing.assert_allclose(sides.T @ H, np.asarray(sides).T @ K, atol=1e-6)
+    assert (H @ V).shape == (30, 3)
+    np.testing.assert_allclose(np.asarray(H), K, atol=1e-14)
+    assert np.asarray(H, np.float32).dtype == np.float32
+
+
+def test_the_array_of_a_matrix_beyond_the_memory_is_refused(no_shape_checker):
+    H = operator(laplace, sample()[0], memory=1000)
+    with pytest.raises(ValueError, match="`memory` must be at least"):
+        np.asarray(H)
+    with pytest.raises(ValueError, match=r"`V` must have shape"):
+        H @ np.ones((3, 2))
+
+
+def test_outputs_in_columns_are_told_in_which_order_they_are_rows(no_shape_checker):
+    def f(w, x):
+        return jnp.tanh(x @ w)
+
+    x, w = np.random.default_rng(0).standard_normal((6, 3)), np.eye(3, 2)
+    H = empirical_operator(f, w, x)
+    labels = np.random.default_rng(1).standard_normal((6, 2))
+    for call in (lambda: energy(H, labels), lambda: H.solve(labels), lambda: H @ labels):
+        with pytest.raises(ValueError, match=r"`[yV]` must have shape \(12,\).*\.reshape\(-1\)"):
+            call()
+    kernel = np.asarray(empirical_ntk(f, w, x))  # samples, samples, outputs, outputs
+    expected = np.einsum("ijab,jb->ia", kernel, labels)
+    np.testing.assert_allclose((H @ labels.reshape(-1)).reshape(6, 2), expected, atol=1e-12)
 
 
 def test_blocks_are_taken_by_slice_number_or_list():

@@ -4,6 +4,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -111,6 +112,8 @@ class KernelOperator(eqx.Module):
 
     tiles: Tiles
 
+    __array_ufunc__ = None  # NumPy leaves `V @ H` to `__rmatmul__`
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
@@ -119,13 +122,13 @@ class KernelOperator(eqx.Module):
     @entry
     def matvec(self, v: Float[Array | np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
         """The product with a vector."""
-        check_labels(v, self.tiles.n, "v")
+        check_sides(self, v, "v")
         return self.tiles.matmat(np.asarray(v, np.float64)[:, None])[:, 0]
 
     @entry
     def matmat(self, V: Float[Array | np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The product with each column of `V`, for little more than the price of one."""
-        check_labels(V, self.tiles.n, "V")
+        check_sides(self, V, "V")
         return self.tiles.matmat(np.asarray(V, np.float64))
 
     def diagonal(self) -> Float64[np.ndarray, " n"]:
@@ -148,6 +151,20 @@ class KernelOperator(eqx.Module):
             )
         with float64():
             return jnp.asarray(self.tiles.assemble())
+
+    def __matmul__(self, V: Any) -> Float64[np.ndarray, "n *c"]:
+        """The product with a vector, or with each column of a matrix."""
+        return self.matvec(V) if np.ndim(V) == 1 else self.matmat(V)
+
+    def __rmatmul__(self, V: Any) -> Float64[np.ndarray, "*c n"]:
+        """The product from the left: the matrix is symmetric."""
+        return (self @ np.transpose(V)).T
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The whole matrix, as `dense` gives it."""
+        if copy is False:
+            raise ValueError("`copy` must be left out for an operator: its matrix is computed.")
+        return np.array(self.dense(), dtype)
 
     @entry
     def take(self, rows: Rows) -> "KernelOperator":
@@ -191,7 +208,7 @@ class KernelOperator(eqx.Module):
             >>> solution.method, solution.converged
             ('cholesky', True)
         """
-        check_labels(y, self.tiles.n)
+        check_sides(self, y)
         check_positive(tolerance, "tolerance")
         check_name(method, ("auto", *METHODS), "method")
         if not (ridge >= 0 and math.isfinite(ridge)):
@@ -302,3 +319,15 @@ class KernelOperator(eqx.Module):
     def _float32_hint(self) -> str:
         ridge = 100 * self.tiles.noise * float(np.mean(self.diagonal()))
         return f"Give a ridge of about {ridge:.1g}, or float64 parameters."
+
+
+def check_sides(H: KernelOperator, y: Float[Array | np.ndarray, "n *c"], name: str = "y") -> None:
+    """Raise unless `y` has a row per row of `H`; say how columns of outputs become rows."""
+    n, outputs = H.tiles.n, H.tiles.per_sample
+    if outputs > 1 and np.shape(y) == (n // outputs, outputs):
+        raise ValueError(
+            f"`{name}` must have shape ({n},) or ({n}, c), since the {outputs} outputs of a sample "
+            f"are rows of the operator side by side, got {name}.shape={np.shape(y)}. Pass "
+            f"{name}.reshape(-1), or use traced=True for one row per sample."
+        )
+    check_labels(y, n, name)

@@ -77,6 +77,11 @@ class Tiles(eqx.Module):
         return False
 
     @property
+    def per_sample(self) -> int:
+        """Rows of the matrix that a sample has, side by side."""
+        return 1
+
+    @property
     def product_eps(self) -> float:
         """The relative rounding of a product."""
         return float(np.finfo(np.float64).eps)

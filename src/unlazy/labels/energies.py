@@ -14,6 +14,7 @@ from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
 from unlazy.kernels import KernelOperator
+from unlazy.kernels.operators import check_sides
 from unlazy.kernels.solving import solve_tiles
 from unlazy.linalg import cholesky, eigh
 
@@ -50,7 +51,7 @@ def energy(
         4.25
     """
     if isinstance(H, KernelOperator):
-        check_labels(y, H.shape[0])
+        check_sides(H, y)
         return _operator_energy(H, np.asarray(y, np.float64).reshape(H.shape[0], -1))
     K, y = as_array(H, "H"), as_array(y, "y")
     check_gram(K)

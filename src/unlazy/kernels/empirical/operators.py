@@ -132,7 +132,8 @@ class GradientTiles(Tiles):
         return len(self.chosen)
 
     @property
-    def _per_sample(self) -> int:
+    def per_sample(self) -> int:
+        """Rows of the matrix that a sample has, side by side: one for each output."""
         return 1 if self.traced else self.outputs
 
     @property
@@ -156,9 +157,9 @@ class GradientTiles(Tiles):
 
     def matmat(self, V: Float64[np.ndarray, "n c"]) -> Float64[np.ndarray, "n c"]:
         """The product with the columns of `V`."""
-        total = np.zeros((self.x.shape[0] * self._per_sample, V.shape[1]))
+        total = np.zeros((self.x.shape[0] * self.per_sample, V.shape[1]))
         np.add.at(total, self.chosen, V)
-        weights = total.reshape(self.x.shape[0], self._per_sample, V.shape[1])
+        weights = total.reshape(self.x.shape[0], self.per_sample, V.shape[1])
         if not self.traced:
             return self.multiply(weights).reshape(total.shape)[self.chosen]
         out, one = np.zeros(total.shape), np.eye(self.outputs)
@@ -170,7 +171,7 @@ class GradientTiles(Tiles):
         self, rows: Int[np.ndarray, " r"], columns: Int[np.ndarray, " c"]
     ) -> Float64[np.ndarray, "r c"]:
         """The entries in some rows and columns, from the kernel of their samples."""
-        (i, a), (j, b) = (np.divmod(self.chosen[k], self._per_sample) for k in (rows, columns))
+        (i, a), (j, b) = (np.divmod(self.chosen[k], self.per_sample) for k in (rows, columns))
         (first, i), (second, j) = (np.unique(k, return_inverse=True) for k in (i, j))
         with float64(self.multiply.x64):
             if np.array_equal(first, second):
@@ -201,13 +202,13 @@ class GradientTiles(Tiles):
 
     def take(self, rows: Int[np.ndarray, " r"]) -> "GradientTiles":
         """The matrix of some of the rows."""
-        i, a = np.divmod(self.chosen[rows], self._per_sample)
+        i, a = np.divmod(self.chosen[rows], self.per_sample)
         samples, where = np.unique(i, return_inverse=True)
         with float64(self.multiply.x64):
             x = self.x[samples]
         return GradientTiles(
             *(self.kernel, x, self.memory, self.multiply._replace(x=x), self.own),
-            *(self.outputs, self.traced, where * self._per_sample + a),
+            *(self.outputs, self.traced, where * self.per_sample + a),
         )
 
     def first_parallel(self, closeness: float = 1e-7) -> Int[np.ndarray, " n"]:
@@ -216,7 +217,7 @@ class GradientTiles(Tiles):
         Other rows that are parallel are not looked for: that would take the whole kernel.
         """
         del closeness
-        i, a = np.divmod(self.chosen, self._per_sample)
-        alike = least_rows(self.x)[i] * self._per_sample + a
+        i, a = np.divmod(self.chosen, self.per_sample)
+        alike = least_rows(self.x)[i] * self.per_sample + a
         _, first, where = np.unique(alike, return_index=True, return_inverse=True)
         return first[where]
