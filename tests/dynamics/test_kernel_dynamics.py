@@ -157,3 +157,16 @@ def test_relative_loss_and_steps_are_checked(problem, bad):
         flow.loss([-1])
     with pytest.raises(ValueError, match="`step` must be an integer >= 0"):
         flow.movement(-1)
+
+
+def test_dynamics_print_in_a_few_lines():
+    flow = KernelDynamics.from_gram(np.diag([2.0, 1.0]), np.ones((2, 3)), momentum=0.5)
+    assert repr(flow).splitlines() == [
+        "KernelDynamics(2 samples, 3 outputs",
+        "  2 eigenvalues from 2 to 1",
+        f"  learning rate {flow.learning_rate:.4g}, momentum 0.5)",
+    ]
+    coupled = KernelDynamics.from_gram(
+        np.eye(6).reshape(2, 3, 2, 3).swapaxes(1, 2), np.ones((2, 3))
+    )
+    assert "which the kernel couples" in str(coupled)

@@ -89,6 +89,19 @@ def test_outputs_in_columns_are_told_in_which_order_they_are_rows(no_shape_check
     np.testing.assert_allclose((H @ labels.reshape(-1)).reshape(6, 2), expected, atol=1e-12)
 
 
+def test_operators_print_in_a_line(no_shape_checker):
+    def f(w, x):
+        return jnp.tanh(x @ w)
+
+    x = sample(30)[0]
+    assert repr(operator(functools.partial(relu_gram, dtype="float64"), x, memory=10**6)) == (
+        "KernelOperator(30 x 30, relu_gram of samples of shape (30, 4), memory 1e+06 bytes)"
+    )
+    told = str(empirical_operator(f, np.eye(4, 2), x))
+    assert told.startswith("KernelOperator(60 x 60, empirical_ntk of samples of shape (30, 4)")
+    assert "\n" not in told
+
+
 def test_blocks_are_taken_by_slice_number_or_list():
     x, _ = sample(30)
     H, K = operator(laplace, x), dense(x)

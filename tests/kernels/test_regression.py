@@ -52,6 +52,14 @@ def test_what_is_no_kernel_is_refused_and_not_predicted_as_zero():
         KernelRegression(sigmoid, ridge=0.1).fit(x, np.sin(x[:, 0]))
 
 
+def test_a_fit_prints_in_a_line():
+    fitted = KernelRegression(relu_gram).fit(np.eye(2), np.ones((2, 3)))
+    assert repr(fitted).startswith(
+        "FittedKernelRegression(relu_gram of samples of shape (2, 2), labels of shape (2, 3), "
+        "converged by cholesky, residual "
+    )
+
+
 def test_a_negative_ridge_is_refused():
     with pytest.raises(ValueError, match="`ridge` must be >= 0 and finite, got ridge=-1"):
         KernelRegression(relu_gram, ridge=-1)

@@ -97,3 +97,11 @@ def test_bad_arguments_are_named(no_shape_checker):
         leave_one_out(np.eye(2), np.ones(3))
     with pytest.raises(ValueError, match="`count` must be an integer >= 1"):
         leave_one_out(np.eye(2), np.ones(2)).most_expensive(0)
+
+
+def test_it_prints_in_two_lines():
+    found = leave_one_out(np.diag([4.0, 0.25]), np.array([1.0, -1.0]))
+    assert str(found).splitlines() == [
+        "LeaveOneOut(energy 4.25 of 2 rows",
+        "  costs from 0.25 to 4; most expensive: 1, 0)",
+    ]

@@ -16,6 +16,13 @@ def parameters_in_words(params: Any) -> str:
     return f"{counted(sum(sizes), 'parameter')} in {counted(len(sizes), 'array')}"
 
 
+def name_of(function: Any) -> str:
+    """The name of a function, also of one whose options are fixed."""
+    inner = getattr(function, "func", None) or getattr(function, "kernel", None)
+    own = getattr(function, "__name__", None)
+    return own or (type(function).__name__ if inner is None else name_of(inner))
+
+
 def counted(count: int, what: str) -> str:
     """The count with its noun, in the plural where there is not one of them."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -17,13 +17,14 @@ from unlazy.dynamics import curves, rules
 from unlazy.dynamics.components import Components
 from unlazy.dynamics.decays import Rule, Share, Steps, as_times, as_whole_steps, first_step
 from unlazy.dynamics.krylov_spaces import krylov_space
+from unlazy.dynamics.printing import Dynamics
 from unlazy.dynamics.trajectories import Trajectory
 from unlazy.kernels import KernelOperator
 from unlazy.kernels.layouts import CrossGram, Gram, Layout, layout_of, total_ridge
 from unlazy.linalg.eigen import Eigen, eigh, gram_eigenvalues
 
 
-class KernelDynamics(eqx.Module):
+class KernelDynamics(Dynamics):
     r"""Full-batch gradient descent under a fixed kernel, solved by its eigendecomposition.
 
     The outputs on the training set start at zero and follow

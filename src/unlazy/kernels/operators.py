@@ -27,6 +27,7 @@ from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
 from unlazy.core.meshes import check_mesh, memory_per_device
+from unlazy.core.summaries import name_of
 from unlazy.kernels.definiteness import check_definite
 from unlazy.kernels.precision import checked_kernel
 from unlazy.kernels.solving import METHODS, Solution, solve_tiles
@@ -111,6 +112,14 @@ class KernelOperator(eqx.Module):
     """
 
     tiles: Tiles
+
+    def __repr__(self) -> str:
+        """In one line: the size, the kernel, the samples and the memory."""
+        n, samples = self.tiles.n, self.tiles.x.shape
+        return (
+            f"{type(self).__name__}({n} x {n}, {name_of(self.tiles.kernel)} of samples of shape "
+            f"{samples}, memory {self.tiles.memory:.3g} bytes)"
+        )
 
     __array_ufunc__ = None  # NumPy leaves `V @ H` to `__rmatmul__`
 

@@ -15,6 +15,7 @@ from unlazy.core.checks import check_finite
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.core.sheltering import sheltered
+from unlazy.core.summaries import name_of
 from unlazy.kernels.operators import operator
 from unlazy.kernels.parts import even_parts, of_one_size
 from unlazy.kernels.solving import Solution
@@ -87,6 +88,16 @@ class FittedKernelRegression(eqx.Module):
     kernel: Kernel
     x: Float64[Array, "n *d"]
     solution: Solution
+
+    def __repr__(self) -> str:
+        """In one line: the kernel, the samples, and how far the solve came."""
+        found = self.solution
+        done = "converged" if found.converged else "not converged"
+        return (
+            f"{type(self).__name__}({name_of(self.kernel)} of samples of shape {self.x.shape}, "
+            f"labels of shape {found.value.shape}, {done} by {found.method}, residual "
+            f"{found.residual:.2g})"
+        )
 
     @entry
     def predict(self, x: Float[Array | np.ndarray, "t *d"]) -> Float64[np.ndarray, "t *c"]:

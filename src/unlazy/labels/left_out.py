@@ -16,6 +16,7 @@ from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning
 from unlazy.core.float64 import float64
 from unlazy.core.panels import log_if_positive, next_look, panel
+from unlazy.core.summaries import counted
 from unlazy.labels.energies import energy as label_energy
 from unlazy.labels.energies import null_tolerance
 from unlazy.linalg import cholesky, eigh
@@ -27,6 +28,15 @@ class LeaveOneOut(eqx.Module):
     energy: float
     costs: Float64[np.ndarray, " n"]  # decrease of the energy when the row is left out
     surprises: Float64[np.ndarray, "n *c"]  # label minus what the other rows predict for it
+
+    def __repr__(self) -> str:
+        """In a few lines: the energy, the costs, and the most expensive rows."""
+        rows = ", ".join(map(str, self.most_expensive(min(5, len(self.costs)))))
+        lines = [
+            f"energy {self.energy:.4g} of {counted(len(self.costs), 'row')}",
+            f"costs from {self.costs.min():.4g} to {self.costs.max():.4g}; most expensive: {rows}",
+        ]
+        return f"{type(self).__name__}(" + "\n  ".join(lines) + ")"
 
     @entry
     def most_expensive(self, count: int) -> Int[np.ndarray, " k"]:
