@@ -28,13 +28,14 @@ _TEMPORARIES = 6  # arrays of a tile's size that evaluating one and using it hol
 
 
 @dataclass(frozen=True, eq=False)
-class _OfRows:
+class OfRows:
     """A kernel of samples of any shape, called with flat rows inside of compiled programs."""
 
     kernel: Callable[..., Array]
     shape: tuple[int, ...]  # of a sample
 
     def __call__(self, x1: Array, x2: Array | None = None) -> Array:
+        """The kernel, with entries of nearly parallel rows from their difference."""
         samples = [x.reshape(len(x), *self.shape) for x in (x1, x2) if x is not None]
         with repairing():
             return self.kernel(*samples)
@@ -50,7 +51,7 @@ def spread_gram(
     few = math.ceil(len(x) / (2 * mesh.size))
     rows = 2 ** math.floor(math.log2(max(_SMALLEST_TILE, min(side, most, few))))
     flat = x.reshape(len(x), -1)
-    return streamed(_OfRows(kernel, x.shape[1:]), flat, dtype="float64", rows=rows, mesh=mesh)
+    return streamed(OfRows(kernel, x.shape[1:]), flat, dtype="float64", rows=rows, mesh=mesh)
 
 
 def upper_tiles(gram: StreamedGram) -> Iterator[tuple[slice, slice, Float64[np.ndarray, "a b"]]]:
