@@ -32,15 +32,17 @@ from jaxtyping import Array, Float
 from unlazy.core.checks import as_array, check_inputs
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
+from unlazy.kernels.precision import Widened, checked_kernel
 from unlazy.kernels.row_products import row_product
-from unlazy.kernels.streaming import streamed
+from unlazy.kernels.streaming import in_dtype, streamed
 from unlazy.kernels.tiles import Kernel
 
 _LARGEST_SPREAD = 1e-5  # of the norms, relative
 _WANTED = 0.5  # what s_L may be at most
 _FIRST, _LAST = 3, 40  # powers of two that are tried as L
 _SAMPLED = 64  # rows that tell with which power to begin
-_ROUNDING = 1e-12  # of the diagonal, in differences of the kernel
+_ROUNDING = 1e-12  # of the diagonal, in differences of the kernel in float64
+_COSINE = 8 * float(np.finfo(np.float64).eps)  # what rounding does to the cosine of two samples
 _FACTORS = np.geomspace(1e-3, 3.0, 40)  # for a and b
 
 
@@ -56,6 +58,9 @@ class LeastEigenvalue(NamedTuple):
     overlap: float  # s_L
 
 
+_NOTHING = LeastEigenvalue(0.0, 2**_LAST, math.inf)
+
+
 @entry
 def least_eigenvalue(
     kernel: Kernel, x: Float[Array | np.ndarray, "n d"], *, mesh: Mesh | None = None
@@ -68,15 +73,17 @@ def least_eigenvalue(
     with $\Delta(h) = k(1) - k(1 - h)$ in terms of the cosine, and $s_L < 1/2$ the largest sum of
     the L-th powers of the cosines of one sample with all others. It takes a few products over all
     pairs, in float64. For ReLU networks on random samples it was 12 to 60 times below the smallest
-    eigenvalue, more where some are close to each other. It is 0 for kernels that are analytic at
-    cosine 1, such as those of erf, tanh and the Gaussian, and where samples are parallel or
-    antipodal.
+    eigenvalue, more where some are close to each other. What rounding in float64 may do is taken
+    off. It is 0 where samples are parallel or antipodal, for kernels that give float32 values, and
+    for those that are analytic at cosine 1, such as erf's, tanh's and the Gaussian, unless their
+    series has large terms at degree L.
 
     Source: derived above, from Schoenberg's theorem (Duke Math. J. 9, 1942) and Gershgorin's.
 
     Args:
         kernel: a kernel of an infinitely wide network, or any other whose expansion in powers of
-            the cosine has no negative coefficient. This is not checked.
+            the cosine has no negative coefficient. This is not checked. It is evaluated in float64,
+            whatever `dtype` it is given.
         x: samples of one norm, in the rows.
         mesh: devices to spread the work over.
 
@@ -96,9 +103,11 @@ def least_eigenvalue(
                 f"`x` must have rows of one norm, got norms from {low:.6g} to {high:.6g}. Divide "
                 "each row by its norm."
             )
+        wide = checked_kernel(in_dtype(kernel, jnp.dtype("float64")), rows)
+        if isinstance(wide, Widened):  # their differences are rounding
+            return _NOTHING
         unit = rows / norms[:, None]
-        tails = functools.partial(_tail, kernel, low, rows.shape[1])
-        return _search(unit, tails, mesh)
+        return _search(unit, functools.partial(_tail, wide, low, rows.shape[1]), mesh)
 
 
 def _search(unit: Float[Array, "n d"], tail: Tail, mesh: Mesh | None) -> LeastEigenvalue:
@@ -111,10 +120,11 @@ def _search(unit: Float[Array, "n d"], tail: Tail, mesh: Mesh | None) -> LeastEi
         if sums[k] >= _WANTED:
             continue
         gram = streamed(_power(k), unit, dtype="float64", mesh=mesh)
-        overlap = float(jnp.max(gram.matmat(ones))) - 1
+        # A power magnifies what rounding does to a cosine, also to that of a row with itself.
+        overlap = float(jnp.max(gram.matmat(ones))) * (1 + 2**k * _COSINE) - 1
         if overlap < _WANTED:
             return LeastEigenvalue(max((1 - overlap) * tail(2**k), 0.0), 2**k, overlap)
-    return LeastEigenvalue(0.0, 2**_LAST, math.inf)
+    return _NOTHING
 
 
 @jax.jit
@@ -145,13 +155,17 @@ def _tail(kernel: Kernel, norm: float, d: int, L: int) -> float:
     """A lower bound of the sum of the coefficients from degree L on."""
     if d == 1:
         return 0.0
-    angles = np.arccos(1 - _FACTORS / L)
+    drops = _FACTORS / L
+    angles = 2 * np.arcsin(np.sqrt(drops / 2))  # not arccos(1 - drops), which loses small ones
     points = np.zeros((1 + len(angles), d))
     points[0, 0] = norm
     points[1:, 0], points[1:, 1] = norm * np.cos(angles), norm * np.sin(angles)
     values = np.asarray(kernel(jnp.asarray(points[:1]), jnp.asarray(points)))[0]
-    drop = values[0] - values[1:]
-    slopes = drop / _FACTORS * (1 - _FACTORS / L) ** (2 - L)
     own = float(values[0])
-    found = float(np.max(drop - _FACTORS * np.min(slopes))) - _ROUNDING * abs(own)
-    return min(found, own)  # no eigenvalue is above the diagonal
+    fall = own - values[1:]
+    # The fall is concave: another cosine changes it by no larger share than its distance from 1.
+    error = _ROUNDING * abs(own) + np.abs(fall) * np.minimum(_COSINE / drops, 1.0)
+    # Through the logarithm: 1 - 1e-12 to the power 1e12 would have four digits.
+    powers = np.exp((2 - L) * np.log1p(-drops))
+    slope = np.min((fall + error) / _FACTORS * powers)
+    return min(float(np.max(fall - error - _FACTORS * slope)), own)  # it is in the diagonal
