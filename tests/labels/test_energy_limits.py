@@ -67,13 +67,15 @@ def test_close_rows_do_not_move_the_bounds_off_the_energy(angle, dtype):
 
 
 def test_a_solve_that_went_on_in_float64_is_taken_up_again(tmp_path):
-    x, y = close_rows(1e-3, seed=1)
-    given = {"smallest_eigenvalue": 2e-4, "landmarks": 50}
+    x, y = close_rows(1e-4, seed=1)
+    given = {"smallest_eigenvalue": 2e-5, "landmarks": 150}
     straight = energy_bounds(KERNEL, x, y, **given)
-    for most in (straight.iterations // 2, straight.iterations - 1):
-        with pytest.warns(UnlazyWarning, match="apart by"):
-            energy_bounds(KERNEL, x, y, max_iterations=most, checkpoint=tmp_path, **given)
-    resumed = energy_bounds(KERNEL, x, y, checkpoint=tmp_path, **given)
+    assert straight.iterations > 22
+    given["checkpoint"] = tmp_path
+    with pytest.warns(UnlazyWarning, match="apart by"):
+        energy_bounds(KERNEL, x, y, max_iterations=straight.iterations - 2, **given)
+    resumed = energy_bounds(KERNEL, x, y, **given)
+    assert resumed.iterations == straight.iterations
     assert resumed.upper <= resumed.lower * 1.01
     assert resumed.lower <= energy(KERNEL(x), y) * (1 + 1e-9) <= resumed.upper * (1 + 2e-9)
 
@@ -106,6 +108,14 @@ def test_a_checkpoint_is_taken_up_again(task, tmp_path):
     straight = energy_bounds(KERNEL, x, y, landmarks=50)
     assert resumed.iterations == straight.iterations
     assert resumed.lower == pytest.approx(straight.lower, rel=1e-9)
+
+
+def test_a_lower_bound_is_left_where_no_solve_comes_near():
+    x, y = close_rows(0.1, seed=0, n=110)
+    smooth = functools.partial(ntk, depth=2, activation="erf")
+    with pytest.warns(UnlazyWarning, match="no bound above 0"):
+        found = energy_bounds(smooth, x, y)
+    assert 0 < found.lower <= energy(smooth(x), y) * (1 + 1e-6)
 
 
 def test_duplicates_with_other_labels_have_no_upper_bound(task):

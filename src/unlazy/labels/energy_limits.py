@@ -36,6 +36,7 @@ _PATIENCE = 20  # iterations in float32 without a smaller remainder
 # Of an entry in float64, relative to its diagonal: a cosine of 10^3 products, off by 1e-15, moves
 # the smallest angle that is not computed from the difference of the rows, 4e-3, by 2e-13.
 _ENTRY = 1e-12
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 class EnergyBounds(eqx.Module):
@@ -98,9 +99,10 @@ def energy_bounds(
 
     Conjugate gradients as in `kernels.LargeKernelRegression` find an $\alpha$ on float32 tiles; the
     matrix is never stored. The remainder is that of the kernel in float64, by one more product, and
-    both bounds are wider by what rounding in float64 may do: they hold for the exact energy. Where
-    the float32 tiles are too far off, as with rows that are nearly the same, the solve is repeated
-    for the remainder, and goes on with float64 tiles where that does not help.
+    both bounds are wider by what rounding in float64 may do: they hold for the exact energy. The
+    lower one is that of the best multiple of each column, $(\alpha^\top y)^2 / \alpha^\top H
+    \alpha$. Where the float32 tiles are too far off, as with rows that are nearly the same, the
+    solve is repeated for the remainder, and goes on with float64 tiles where that does not help.
 
     A product in float64 is computed from float64 copies of the samples, of 8 n d bytes. For a
     million samples of 784 features the products of rows take half a minute at the 5.5e13 float64
@@ -190,12 +192,13 @@ class _Known(NamedTuple):
     value: Float64[np.ndarray, "n c"]
     remainder: Float64[np.ndarray, "n c"]
     lower: float
+    energy: float  # that of the identity, without the part of the remainder
     rest: float  # the squared norm of the remainder, or more
-    rounding: float  # what float64 may have done to `lower`, taken off there
+    rounding: float  # what float64 may have done to `energy`
 
     def upper(self, least: float) -> float:
         """No energy is above, if no eigenvalue is below `least`."""
-        return self.lower + 2 * self.rounding + self.rest / least if least > 0 else math.inf
+        return self.energy + self.rounding + self.rest / least if least > 0 else math.inf
 
     @classmethod
     def of(
@@ -211,18 +214,20 @@ class _Known(NamedTuple):
         root = np.sqrt(np.asarray(gram.diagonal))
         # Entries are off by at most so much of sqrt(H_ii H_jj), and sums by less.
         total = root @ np.abs(value)
-        rounding = _ENTRY * float(np.sum(total**2))
         norms = np.linalg.norm(remainder, axis=0) + _ENTRY * np.linalg.norm(root) * total
-        lower = float(np.sum(value * (y + remainder))) - rounding
-        rest = float(np.sum(norms**2))
-        if not math.isfinite(lower + rest):  # a solve that has diverged says nothing
+        along, square = (np.sum(value * block, axis=0) for block in (y, y - remainder))
+        rounding = _ENTRY * (total**2 + np.sum(np.abs(value * y), axis=0))
+        # Of all multiples of a column the best says (a'y)^2 / a'Ha, by Cauchy's inequality.
+        least = np.maximum(along - rounding, 0.0) ** 2 / np.maximum(square + rounding, _TINY)
+        sums = [float(np.sum(some)) for some in (least, 2 * along - square, norms**2, 2 * rounding)]
+        if not all(map(math.isfinite, sums)):  # a solve that has diverged says nothing
             return cls.nothing(y)
-        return cls(value, remainder, lower, rest, rounding)
+        return cls(value, remainder, *sums)
 
     @classmethod
     def nothing(cls, y: Float64[np.ndarray, "n c"]) -> "_Known":
         """The vector 0, which takes no product."""
-        return cls(np.zeros_like(y), y, 0.0, float(np.sum(y**2)), 0.0)
+        return cls(np.zeros_like(y), y, 0.0, 0.0, float(np.sum(y**2)), 0.0)
 
 
 class _Search:
@@ -259,13 +264,17 @@ class _Search:
         self, here: Iterate, expected: Expected, kept: Checkpoint, progress: Progress | None
     ) -> Iterate:
         """Iterate until the remainder, by recursion, is small enough or falls no further."""
-        smallest, at = here, here.steps
+        smallest, start, lowest, at = here, here.steps, _rest(here), here.steps
         try:
             if self.goal.is_met(here, self.base.lower):
                 return here
             for here in self.solver.iterates(here, expected, progress):  # noqa: B020  # its successors
-                if _rest(here) < _rest(smallest):
-                    smallest, at = here, here.steps
+                now = _rest(here)
+                # The start itself would say nothing: after one step energy has been gained.
+                if here.steps == start + 1 or now < _rest(smallest):
+                    smallest = here
+                if now < lowest:
+                    lowest, at = now, here.steps
                 if self.goal.is_met(here, self.base.lower) or here.steps >= at + _PATIENCE:
                     break
                 if kept.is_due:
@@ -303,7 +312,7 @@ class _Search:
             )
         if np.any(state["base"]):
             self.base = self.best = _Known.of(self.gram, self.y, state["base"], None)
-            self.lower, self.upper = max(self.base.lower, 0.0), self.base.upper(self.goal.least)
+            self.lower, self.upper = self.base.lower, self.base.upper(self.goal.least)
         if not state["is_quick"]:
             self._slow_down()
         return Iterate.from_arrays(state)
@@ -319,8 +328,8 @@ def _warn(search: _Search, steps: int) -> None:
     why = f"after {steps} iterations"
     if goal.least <= 0:
         why = "the smallest eigenvalue has no bound above 0"
-    elif 4 * best.rounding > search.upper - lower:
-        why = f"the rounding of float64 alone may be {2 * best.rounding:.2g}"
+    elif 2 * best.rounding > search.upper - lower:
+        why = f"the rounding of float64 alone may be {best.rounding:.2g}"
     elif steps < goal.most:
         why = f"{why} a remainder of norm {math.sqrt(best.rest):.2g} fell no further"
     warnings.warn(
