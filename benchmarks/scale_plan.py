@@ -47,6 +47,9 @@ class Costs:
     reduce_rate: float = cost(0, "measured bytes per second of an all-reduce; 0: from the limits")
     iterations: float = cost(40, "assumed: products until the solve converges; 17 at 10^6 samples")
     landmarks: float = cost(20_000, "assumed at 10^6 samples; they grow like the square root")
+    squares: float = cost(
+        5.8, "measured: float64 matrices of m by m held in the set-up; up to 7.4 on two cores"
+    )
     mtbf: float = cost(
         50_000 * HOUR,
         "seconds between failures of a GPU: 419 in 54 days of 16384, arXiv:2407.21783 sec. 3.3.4",
@@ -103,9 +106,9 @@ def all_reduce(size: float, gpus: int, costs: Costs) -> float:
 def memory(p: Problem, costs: Costs) -> dict[str, float]:
     """Bytes on each GPU, however many there are: all of these are replicated."""
     return {
-        "samples": 4 * p.n * p.d,  # high and low bf16 parts
-        "vectors": 6 * 4 * p.n * p.c,  # labels, solution, residual, direction, two products
-        "factor": 8 * landmarks(p, costs) ** 2,
+        "samples": 2 * 4 * p.n * p.d,  # in float32, as they were given and up to whole tiles
+        "vectors": 10 * 8 * p.n * p.c,  # the state of the iterations, and what a step makes
+        "factor": 8 * costs.squares * landmarks(p, costs) ** 2,  # in its set-up
         "tiles": 3 * 4 * TILE**2,
     }
 
@@ -123,13 +126,13 @@ class Solve(NamedTuple):
 def solve(p: Problem, gpus: int, costs: Costs) -> Solve:
     m, tile = landmarks(p, costs), tile_seconds(p, costs)
     tiles = tiles_per_gpu(p, gpus) * tile
-    reduce = all_reduce(4 * p.n * p.c, gpus, costs)
-    # Both products with the n x m kernel compute it anew; the factor is read in both solves.
-    strips = 2 * math.ceil(p.n / TILE) * math.ceil(m / TILE) / gpus * tile
-    preconditioner = strips + all_reduce(4 * m * p.c, gpus, costs) + 8 * m**2 / costs.memory_rate
-    # K_mn K_nm, half of it, as three bf16 products; its sum over GPUs; its Cholesky factor on each.
-    setup = 3 * p.n * m**2 / costs.flops / gpus + strips / 2
-    setup += all_reduce(8 * m**2, gpus, costs) + m**3 / 3 / costs.flops64
+    reduce = all_reduce(8 * p.n * p.c, gpus, costs)
+    # Both products with the n x m kernel compute it anew, whole on each GPU; the factor is read in
+    # both solves.
+    strips = 2 * math.ceil(p.n / TILE) * math.ceil(m / TILE) * tile
+    preconditioner = strips + 8 * m**2 / costs.memory_rate
+    # K_mn K_nm as a float64 product and two Cholesky factors, on each GPU too.
+    setup = (2 * p.n * m**2 + 2 * m**3 / 3) / costs.flops64 + strips / 2
     total = setup + costs.iterations * (tiles + reduce + preconditioner)
     return Solve(tiles, reduce, preconditioner, setup, total)
 
@@ -186,7 +189,7 @@ def costs_table(costs: Costs) -> str:
 def regression_table(costs: Costs, p: Problem) -> str:
     rows = []
     for gpus in GPUS:
-        s, traffic = solve(p, gpus, costs), 2 * (gpus - 1) / gpus * 4 * p.n * p.c
+        s, traffic = solve(p, gpus, costs), 2 * (gpus - 1) / gpus * 8 * p.n * p.c
         times = [span(s.tiles), span(s.reduce), span(s.preconditioner), span(s.setup)]
         failures = s.total * gpus / costs.mtbf
         last = [span(s.total), f"{traffic / 1e9:.2g} GB", f"{failures:.2g}"]
@@ -201,7 +204,9 @@ def memory_table(costs: Costs) -> str:
         parts = memory(Problem(n), costs)
         sizes = [f"{size / 1e9:.3g} GB" for size in [*parts.values(), sum(parts.values())]]
         rows.append([f"10^{round(math.log10(n))}", *sizes])
-    return table(["samples", "samples' parts", "vectors", "factor", "tiles", "together"], rows)
+    return table(
+        ["samples", "samples, twice", "vectors", "set-up of the factor", "tiles", "together"], rows
+    )
 
 
 def limits_table(costs: Costs) -> str:
