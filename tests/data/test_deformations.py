@@ -148,6 +148,8 @@ def test_bytes_can_be_asked_for_in_another_dtype(images):
     np.testing.assert_array_equal(bytes_, np.rint(floats).astype(np.uint8))
     narrow, _ = deformed(images, LABELS, 30, dtype=jnp.bfloat16, key=KEY)
     assert narrow.dtype == jnp.bfloat16
+    small, _ = deformed(images // 2, LABELS, 9, dtype="int8", key=KEY)
+    np.testing.assert_array_equal(small, images // 2)
 
 
 @pytest.mark.usefixtures("no_shape_checker")
@@ -165,6 +167,10 @@ def test_bytes_can_be_asked_for_in_another_dtype(images):
         ({"shift": 1e9}, "`shift` must be at most 1000, got shift="),
         ({"elastic": 2.0}, r"`elastic` must be a pair \(strength, smoothness\), got elastic=2.0"),
         ({"elastic": (1.0, 0.0)}, r"`elastic\[1\]` must be a positive number"),
+        (
+            {"images": np.full((9, 14, 10), 200, np.uint8), "dtype": "int8"},
+            "`dtype` must hold the values of the images, 200 to 200, got dtype=int8",
+        ),
         ({"dtype": "text"}, "`dtype` must be a dtype of numbers, got dtype='text'"),
         ({"images": np.zeros((9, 14, 10)), "dtype": "uint8"}, "`dtype` must be floating for"),
     ],

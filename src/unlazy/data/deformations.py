@@ -99,7 +99,8 @@ def deformed(
         shape: Height and width, for rows. Rows of several colours hold plane after plane, as those
             of `load` do.
         dtype: Of the result; None for that of the images, where float64 becomes float32. Bytes are
-            rounded. Interpolation is in float32, which rounds integers beyond 2^24.
+            rounded, and one that cannot hold them is refused. Interpolation is in float32, which
+            rounds integers beyond 2^24.
         key: Of all samples.
 
     Returns:
@@ -120,12 +121,13 @@ def deformed(
     check_labels(labels, k, "labels")
     limits = _deformation(rotation, scale, shear, shift, elastic, planes)
     sizes = (max(1, _BLOCK // math.prod(one)), *np.shape(images)[1:])
-    make = functools.partial(_block, sizes, _dtype(planes, dtype), planes, limits, key)
+    kind = _dtype(planes, dtype)
+    make = functools.partial(_block, sizes, kind, planes, limits, key)
     passes_kept = jnp.uint32(1 if originals else 0)
     y = jnp.asarray(labels)[(start + np.arange(n)) % k]
     if n <= sizes[0]:
         return make(passes_kept, jnp.uint32(start))[:n], y
-    out = jnp.zeros((n, *sizes[1:]), _dtype(planes, dtype))
+    out = jnp.zeros((n, *sizes[1:]), kind)
     # The last block ends with the result, and holds some samples of the block before once more.
     for at in (*range(0, n - sizes[0], sizes[0]), n - sizes[0]):
         out = _put(out, make(passes_kept, jnp.uint32(start + at)), jnp.int32(at))
@@ -278,6 +280,16 @@ def _filter(size: int, smoothness: float) -> Float32[np.ndarray, "size size"]:
     return (weights / np.linalg.norm(weights, axis=1, keepdims=True)).astype(np.float32)
 
 
+def _check_range(planes: Array, kind: Any) -> None:
+    """Raise where a dtype of whole numbers would cut values off: none leaves the images' range."""
+    low, high, most = int(jnp.min(planes)), int(jnp.max(planes)), jnp.iinfo(kind)
+    if low < most.min or high > most.max:
+        raise ValueError(
+            f"`dtype` must hold the values of the images, {low} to {high}, got dtype={kind}, which "
+            f"ends at {most.min} and {most.max}."
+        )
+
+
 def _dtype(planes: Array, dtype: Any) -> Any:
     is_whole = jnp.issubdtype(planes.dtype, jnp.integer)
     if dtype is None:
@@ -287,7 +299,10 @@ def _dtype(planes: Array, dtype: Any) -> Any:
         kind = jax.dtypes.canonicalize_dtype(dtype)
     except TypeError as error:
         raise ValueError(f"`dtype` must be a dtype of numbers, got dtype={dtype!r}.") from error
-    if jnp.issubdtype(kind, jnp.floating) or (is_whole and jnp.issubdtype(kind, jnp.integer)):
+    if jnp.issubdtype(kind, jnp.floating):
+        return kind
+    if is_whole and jnp.issubdtype(kind, jnp.integer):
+        _check_range(planes, kind)
         return kind
     raise ValueError(
         f"`dtype` must be floating for images of {planes.dtype}, got dtype={dtype!r}. "
