@@ -444,3 +444,38 @@ def test_names_of_curves_are_checked():
         probe().history.plot(columns=["nothing"])
     with pytest.raises(ValueError, match="`x` must have one number for each of 4 points"):
         gaussian().plot(x=np.zeros(3))
+
+
+@pytest.mark.parametrize("kind", ["kernel", "loss"])
+def test_measured_losses_that_start_late_are_drawn_on_the_prediction(kind):
+    gram = np.diag([4.0, 3.0, 2.0, 1.0])
+    steps = np.array([10, 20, 40])
+    flow = ul.dynamics.KernelDynamics.from_gram(gram, np.ones(4))
+    losses, start = flow.loss(steps), flow.loss(0)
+    if kind == "loss":
+        flow = ul.dynamics.LossDynamics.from_gram(gram, np.ones(4), "logistic")
+        losses, start = flow.at_step(steps).loss, flow.at_step(0).loss
+    # In another unit, as a mean is.
+    line = flow.plot(measured=(steps, 7 * np.asarray(losses)), relative=True).get_lines()[1]
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), np.asarray(losses) / start, rtol=1e-6)
+
+
+def test_a_bar_has_a_row_of_its_own_on_axes_that_hold_other_bars():
+    ax = Figure().subplots()
+    ax.bar([1, 2], [3, 4])
+    bounds = ul.labels.energy_bounds(ul.kernels.relu_gram, X, Y)
+    for name in ("a", "b"):
+        bounds.plot(ax, label=name)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
+    assert ax.get_legend_handles_labels()[1] == []
+
+
+def test_a_spectrum_leaves_out_what_is_too_small_to_draw():
+    flow = ul.dynamics.KernelDynamics.from_gram(
+        np.diag([1.0, 0.5, 1e-14]), np.array([1.0, 1.0, 0.0])
+    )
+    share, beyond = (np.asarray(line.get_ydata()) for line in flow.plot_spectrum().get_lines()[:2])
+    np.testing.assert_allclose(share[:2], [1, 0.5])
+    np.testing.assert_allclose(beyond[:1], [0.5])
+    assert np.all(np.isnan(share[2:]))
+    assert np.all(np.isnan(beyond[1:]))

@@ -21,6 +21,9 @@ else:  # matplotlib is imported only where something is drawn
     Figure = SubFigure = Any
 
 
+_ROW = "_row of a range: "  # before the name of each bar of `draw_range`
+
+
 @contextmanager
 def panel(ax: Axes | None, width: float = 4.8, height: float = 3.3) -> Iterator[Axes]:
     """The axes to draw on, within our style: those given, or the only ones of a new figure.
@@ -112,10 +115,13 @@ def draw_range(
 
     An end that is infinite is not drawn.
     """
-    known = [(text.get_text(), y) for text, y in zip(ax.get_yticklabels(), ax.get_yticks())]  # noqa: B905
-    rows = [name for name, _ in known] if ax.containers else []
+    # Labels with a leading underscore are in no legend; ticks may be those of the caller.
+    labels = [str(line.get_label()) for line in ax.get_lines()]
+    rows = [label.removeprefix(_ROW) for label in labels if label.startswith(_ROW)]
     row, color = len(rows), COLORS[len(rows) % len(COLORS)]
-    ax.plot(ends, (row, row), color=color, ls="-", lw=4, alpha=0.35, solid_capstyle="butt")
+    ax.plot(ends, (row, row), color=color, ls="-", lw=4, alpha=0.35, solid_capstyle="butt",
+        label=_ROW + name,
+    )  # fmt: skip
     ax.errorbar(ends, (row, row), xerr=errors, color=color, marker="|", ms=14, ls="none", capsize=4)
     ax.set_yticks(range(row + 1), [*rows, name])
     ax.set_ylim(-0.7, row + 0.7)

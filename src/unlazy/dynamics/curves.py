@@ -73,19 +73,29 @@ def drawn_steps(
     return np.unique(np.round(np.geomspace(1, end, _POINTS)))
 
 
+def first_measured(measured: Losses | None) -> int:
+    """The whole step of the first measured loss; 0 without any."""
+    step = 0.0 if measured is None else float(measured.steps[0])
+    return round(step) if math.isfinite(step) and step > 0 else 0
+
+
 def draw_losses(
     ax: Axes | None, predicted: Losses, start: float, measured: Losses | None,
-    *, relative: bool, label: str | None,
+    *, relative: bool, label: str | None, first: float,
 ) -> Axes:  # fmt: skip
-    """The predicted losses as a line, the measured ones as points, on logarithmic axes."""
+    """The predicted losses as a line, the measured ones as points, on logarithmic axes.
+
+    `first` is what is predicted for the first measured step.
+    """
     with panel(ax) as ax:
         scale = start if relative and start > 0 else 1.0
         name = "predicted by the kernel" if label is None else label
         ax.plot(predicted.steps, predicted.values / scale, label=name, **next_look(ax))
         if measured is not None:
-            first = float(measured.values[0])
+            # The unit of the measured losses is the one in which the first is as predicted.
+            unit = float(measured.values[0]) / (first / scale if 0 < first < math.inf else 1.0)
             color = next_look(ax)["color"]
-            shown = measured.values / (first if relative and first > 0 else 1.0)
+            shown = measured.values / (unit if relative and unit > 0 else 1.0)
             look = {"color": color, "ls": "none", "marker": "o", "ms": 3}
             line = ax.plot(measured.steps, shown, label="measured")[0]
             line.set(**look, markevery=_spread(len(shown)))
@@ -102,6 +112,10 @@ def _spread(count: int) -> list[int]:
     return np.unique(np.round(np.geomspace(1, count, _MARKS)).astype(int) - 1).tolist()
 
 
+def _above(values: Float[np.ndarray, " r"], floor: float) -> Float[np.ndarray, " r"]:
+    return np.where(values >= floor, values, np.nan)
+
+
 def draw_spectrum(
     ax: Axes,
     eigenvalues: Float[np.ndarray, " r"],
@@ -110,13 +124,19 @@ def draw_spectrum(
     """Eigenvalues beside the labels' share on each eigenvector, and on all that follow it."""
     index = np.arange(1, len(eigenvalues) + 1)
     largest = float(eigenvalues[0]) or 1.0
-    share = np.maximum(eigenvalues / largest, 1e-12)
-    beyond = np.clip(1 - np.cumsum(energies), 1e-4, 1)
+    # What is below the floor is rounding, or would stretch the axis: it is left out.
+    share = _above(eigenvalues / largest, 1e-12)
+    beyond = _above(1 - np.cumsum(energies), 1e-4)
     ax.plot(index, share, color="black", ls="-", label="eigenvalue / largest")
     ax.plot(index, beyond, color=COLORS[1], ls="--", label="share of the labels beyond")
-    on_it = np.where(energies >= 1e-6, energies, np.nan)
     ax.plot(
-        index, on_it, color=COLORS[0], ls="none", marker="o", ms=2.5, label="share on eigenvector"
+        index,
+        _above(energies, 1e-6),
+        color=COLORS[0],
+        ls="none",
+        marker="o",
+        ms=2.5,
+        label="share on eigenvector",
     )
     ax.set(xscale="log", yscale="log", xlabel="eigenvector", title="spectrum and labels")
     ax.set_ylabel("share")

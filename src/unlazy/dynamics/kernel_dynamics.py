@@ -337,7 +337,8 @@ class KernelDynamics(Dynamics):
                 a thousandth of the fall of the loss is over.
             measured: losses to lay over it, as points: what `train.fit` returns, or a pair of steps
                 and losses. They are drawn as they are: the prediction is half the sum of squares.
-            relative: divide each curve by its first loss, which makes sums and means comparable.
+            relative: divide the prediction by its loss at step 0, and the measured losses by what
+                makes the first of them as predicted, so that sums and means are comparable.
             label: of the prediction in the legend.
 
         Example:
@@ -349,7 +350,10 @@ class KernelDynamics(Dynamics):
         found, stable = curves.recorded(measured), self.learning_rate < self.max_learning_rate
         at = curves.drawn_steps(steps, found, lambda: curves.horizon(self.loss, is_stable=stable))
         predicted, start = curves.Losses(at, self.loss(at)), float(self.loss(0))
-        return curves.draw_losses(ax, predicted, start, found, relative=relative, label=label)
+        first = float(self.loss(curves.first_measured(found)))
+        return curves.draw_losses(
+            ax, predicted, start, found, relative=relative, label=label, first=first
+        )
 
     @entry
     def plot_spectrum(self, ax: Axes | None = None) -> Axes:
@@ -359,7 +363,9 @@ class KernelDynamics(Dynamics):
         is left of the squared error when the first k are learnt.
 
         Args:
-            ax: where to draw; None for a new figure, which is `plot_spectrum().figure`.
+            ax: where to draw; None for a new figure, which is `plot_spectrum().figure`. Eigenvalues
+                below 1e-12 of the largest, shares below 1e-6 and sums of shares below 1e-4 are left
+                out.
         """
         with panel(ax) as ax:
             curves.draw_spectrum(ax, self.eigenvalues, self.energies)

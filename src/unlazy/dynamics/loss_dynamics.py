@@ -15,7 +15,7 @@ from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.core.sheltering import sheltered
-from unlazy.dynamics.curves import Losses, draw_losses, drawn_steps, recorded
+from unlazy.dynamics.curves import Losses, draw_losses, drawn_steps, first_measured, recorded
 from unlazy.dynamics.decays import Rule, Steps, as_times, as_whole_steps
 from unlazy.dynamics.integration import descend, integrate
 from unlazy.dynamics.linear_models import LinearModel
@@ -159,9 +159,9 @@ class LossDynamics(eqx.Module):
         """
         found = recorded(measured)
         at = drawn_steps(steps, found, lambda: _STEPS_DRAWN)
-        losses = self.at_step(np.append(at, 0)).loss
-        predicted, start = Losses(at, losses[:-1]), float(losses[-1])
-        return draw_losses(ax, predicted, start, found, relative=relative, label=label)
+        losses = self.at_step(np.append(at, [0, first_measured(found)])).loss
+        predicted, (start, first) = Losses(at, losses[:-2]), map(float, losses[-2:])
+        return draw_losses(ax, predicted, start, found, relative=relative, label=label, first=first)
 
     @property
     def _rule(self) -> Rule:
