@@ -80,13 +80,19 @@ def first_measured(measured: Losses | None) -> int:
 
 
 def draw_losses(
-    ax: Axes | None, predicted: Losses, start: float, measured: Losses | None,
-    *, relative: bool, label: str | None, first: float,
-) -> Axes:  # fmt: skip
+    ax: Axes | None,
+    predicted: Losses,
+    starts: tuple[float, float],
+    measured: Losses | None,
+    *,
+    relative: bool,
+    label: str | None,
+) -> Axes:
     """The predicted losses as a line, the measured ones as points, on logarithmic axes.
 
-    `first` is what is predicted for the first measured step.
+    `starts` are what is predicted at step 0 and at the first measured step.
     """
+    start, first = starts
     with panel(ax) as ax:
         scale = start if relative and start > 0 else 1.0
         name = "predicted by the kernel" if label is None else label
@@ -120,7 +126,7 @@ def draw_spectrum(
     ax: Axes,
     eigenvalues: Float[np.ndarray, " r"],
     energies: Float[np.ndarray, " r"],
-) -> None:
+) -> Axes:
     """Eigenvalues beside the labels' share on each eigenvector, and on all that follow it."""
     index = np.arange(1, len(eigenvalues) + 1)
     largest = float(eigenvalues[0]) or 1.0
@@ -141,3 +147,4 @@ def draw_spectrum(
     ax.set(xscale="log", yscale="log", xlabel="eigenvector", title="spectrum and labels")
     ax.set_ylabel("share")
     ax.legend(loc="lower left")
+    return ax

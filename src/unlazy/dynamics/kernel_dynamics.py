@@ -87,8 +87,7 @@ class KernelDynamics(Dynamics):
         Args:
             H: kernel of the training samples, (n, n), or (n, n, c, c) with coupled outputs.
             y: labels.
-            learning_rate: None means 1/(lambda_max + ridge), the largest for which no component
-                overshoots.
+            learning_rate: None means 1/(lambda_max + ridge): above it a component overshoots.
             momentum: from 0 to less than 1.
             ridge: strength of the penalty on the movement of the weights.
             relative_ridge: added to it, in units of the mean of the diagonal of `H`.
@@ -333,12 +332,11 @@ class KernelDynamics(Dynamics):
 
         Args:
             ax: where to draw; None for a new figure, which is `plot().figure`.
-            steps: at which to draw; None for 1 to the last measured one, or else to where all but
-                a thousandth of the fall of the loss is over.
-            measured: losses to lay over it, as points: what `train.fit` returns, or a pair of steps
-                and losses. They are drawn as they are: the prediction is half the sum of squares.
-            relative: divide the prediction by its loss at step 0, and the measured losses by what
-                makes the first of them as predicted, so that sums and means are comparable.
+            steps: None for 1 to the last measured one, or until a thousandth of the fall is left.
+            measured: losses to draw as points: what `train.fit` returns, or steps and losses. They
+                stay as they are: the prediction is half the sum of squares.
+            relative: divide the prediction by its loss at step 0, and the measured losses so that
+                the first of them is as predicted: sums and means are comparable.
             label: of the prediction in the legend.
 
         Example:
@@ -349,27 +347,23 @@ class KernelDynamics(Dynamics):
         """
         found, stable = curves.recorded(measured), self.learning_rate < self.max_learning_rate
         at = curves.drawn_steps(steps, found, lambda: curves.horizon(self.loss, is_stable=stable))
-        predicted, start = curves.Losses(at, self.loss(at)), float(self.loss(0))
-        first = float(self.loss(curves.first_measured(found)))
-        return curves.draw_losses(
-            ax, predicted, start, found, relative=relative, label=label, first=first
-        )
+        starts = float(self.loss(0)), float(self.loss(curves.first_measured(found)))
+        predicted = curves.Losses(at, self.loss(at))
+        return curves.draw_losses(ax, predicted, starts, found, relative=relative, label=label)
 
     @entry
     def plot_spectrum(self, ax: Axes | None = None) -> Axes:
         """Draw the eigenvalues, and which share of the labels lies on each eigenvector.
 
         Labels on eigenvectors far to the right are learnt late: the part beyond the k-th is what
-        is left of the squared error when the first k are learnt.
+        is left of the squared error when the first k are learnt. Eigenvalues below 1e-12 of the
+        largest, shares below 1e-6 and sums of shares below 1e-4 are left out.
 
         Args:
-            ax: where to draw; None for a new figure, which is `plot_spectrum().figure`. Eigenvalues
-                below 1e-12 of the largest, shares below 1e-6 and sums of shares below 1e-4 are left
-                out.
+            ax: where to draw; None for a new figure, which is `plot_spectrum().figure`.
         """
         with panel(ax) as ax:
-            curves.draw_spectrum(ax, self.eigenvalues, self.energies)
-        return ax
+            return curves.draw_spectrum(ax, self.eigenvalues, self.energies)
 
     @property
     def rule(self) -> Rule:

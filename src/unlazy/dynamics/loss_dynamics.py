@@ -160,8 +160,9 @@ class LossDynamics(eqx.Module):
         found = recorded(measured)
         at = drawn_steps(steps, found, lambda: _STEPS_DRAWN)
         losses = self.at_step(np.append(at, [0, first_measured(found)])).loss
-        predicted, (start, first) = Losses(at, losses[:-2]), map(float, losses[-2:])
-        return draw_losses(ax, predicted, start, found, relative=relative, label=label, first=first)
+        starts = float(losses[-2]), float(losses[-1])
+        predicted = Losses(at, losses[:-2])
+        return draw_losses(ax, predicted, starts, found, relative=relative, label=label)
 
     @property
     def _rule(self) -> Rule:

@@ -43,9 +43,9 @@ class LargeKernelRegression(eqx.Module):
     by conjugate gradients for all columns of y at once. Each product evaluates the tiles on and
     above the diagonal in float32 (on a GPU from products of rows in bfloat16 halves), and uses them
     up on the device; vectors and sums are in float64. The preconditioner is made of `landmarks`
-    samples. Memory: the samples in float32, some ten blocks of the shape of y, and two float64
-    matrices of landmarks by landmarks. `KernelRegression` is exact, and the better choice while
-    the matrix fits.
+    samples. Memory: the samples in float32 twice, some ten blocks of the shape of y in float64, and
+    float64 matrices of landmarks by landmarks: six while they are made, one or two afterwards.
+    `KernelRegression` is exact, and the better choice while the matrix fits.
 
     Args:
         kernel: `kernel(x1, x2=None)` of shape (n1, n2), a function that JAX can compile, such as
