@@ -37,6 +37,17 @@ def setting():
     return LargeKernelRegression(KERNEL, ridge=1e-3, landmarks=60)
 
 
+def test_a_fit_prints_in_a_line(task, setting):
+    (x, y), _ = task
+    with pytest.warns(UnlazyWarning):
+        fitted = setting.fit(x, y, max_iterations=4, tolerance=1e-9)
+    assert repr(fitted) == (
+        "FittedLargeRegression(ntk of samples of shape (400, 6), labels of shape (400, 2), "
+        f"not converged, {fitted.iterations} iterations, least residual "
+        f"{fitted.residuals.min():.2g})"
+    )
+
+
 def test_it_agrees_with_the_exact_regression(task, setting):
     (x, y), (points, _) = task
     exact = KernelRegression(KERNEL, ridge=1e-3).fit(x, y)

@@ -23,6 +23,7 @@ from unlazy.core.checks import (
 from unlazy.core.entries import entry
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.float64 import float64
+from unlazy.core.summaries import counted, name_of
 from unlazy.kernels.checkpoints import Checkpoint, problem_digest
 from unlazy.kernels.landmarks import LandmarkPreconditioner
 from unlazy.kernels.precision import checked_kernel
@@ -158,6 +159,16 @@ class FittedLargeRegression(eqx.Module):
     errors: Float64[np.ndarray, " k"]  # on the validation samples; nan without them
     seconds: Float64[np.ndarray, " k"]  # each iteration took
     converged: bool  # whether the residual reached the tolerance
+
+    def __repr__(self) -> str:
+        """In a line: the kernel, the samples, and how far the iterations came."""
+        done = "converged" if self.converged else "not converged"
+        shape, labels = (self.gram.n, self.gram.x.shape[1]), self.coefficients.shape
+        return (
+            f"{type(self).__name__}({name_of(self.gram.kernel)} of samples of shape {shape}, "
+            f"labels of shape {labels}, {done}, {counted(self.iterations, 'iteration')}, least "
+            f"residual {np.nanmin(self.residuals, initial=np.inf):.2g})"
+        )
 
     @entry
     def predict(self, x: Float[Array | np.ndarray, "t d"]) -> Float64[np.ndarray, "t *c"]:
