@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
                 worst_of_norm_one=True,
             ),
             about="the cells of the paper preset, but worst labels of norm one, as the paper says",
-            takes="about 3 minutes on one H200 GPU, one with the cells of the paper preset",
+            takes="2 to 3 minutes on one H200 GPU, one with the cells of the paper preset",
         ),
     },
     cells=cells,
