@@ -18,6 +18,7 @@ import optax
 
 import unlazy as ul
 from unlazy.core.meshes import to_host
+from unlazy.kernels.streaming import streamed
 
 
 def sample():
@@ -137,12 +138,29 @@ def other_kernels(mesh):
     net = ul.nets.TwoLayer(inputs=6, width=8)
     empirical = functools.partial(ul.kernels.empirical_ntk_traced, net, net.init(key=jr.key(6)))
     many = ul.kernels.operator(empirical, x, memory=1e5, mesh=mesh)
-    large = ul.kernels.LargeKernelRegression(ul.kernels.relu_gram, ridge=0.1, landmarks=30)
-    fits = [large.fit(x, V + x[:, :2], tolerance=1e-6, mesh=where) for where in (mesh, None)]
     return {
         "images": apart(images.matmat(V), _of_images(x, x) @ V),
-        "large": apart(*(fitted.predict(x[:20]) for fitted in fits)),
         "empirical": apart(many.matmat(V), ul.kernels.operator(empirical, x).matmat(V)),
+    }
+
+
+def landmarks(mesh):
+    """The products with some columns, of which each device has a part, and a whole regression."""
+    draw = np.random.default_rng(8)
+    x, points = draw.normal(size=(700, 6)), draw.normal(size=(300, 6))  # six tiles, and three
+    chosen, (wide, few) = np.arange(3, 700, 2), (draw.normal(size=(n, 2)) for n in (700, 349))
+    kernel = functools.partial(ul.kernels.ntk, depth=2)
+    many, one = (streamed(kernel, x, dtype="float64", rows=128, mesh=to) for to in (mesh, None))
+    large = ul.kernels.LargeKernelRegression(ul.kernels.relu_gram, ridge=0.1, landmarks=30)
+    fits = [large.fit(x, wide + x[:, :2], tolerance=1e-6, mesh=where) for where in (mesh, None)]
+    return {
+        "columns": apart(many.columns(chosen, few), one.columns(chosen, few)),
+        "transposed": apart(
+            many.columns_transposed(chosen, wide), one.columns_transposed(chosen, wide)
+        ),
+        "squared": apart(many.columns_squared(chosen), one.columns_squared(chosen)),
+        "cross": apart(many.cross(points, wide), one.cross(points, wide)),
+        "regression": apart(*(fitted.predict(x[:20]) for fitted in fits)),
     }
 
 
@@ -156,7 +174,7 @@ def main(address=None, process="0"):
         jax.distributed.initialize(address, num_processes=2, process_id=int(process))
     mesh = jax.make_mesh((jax.device_count() // 2, 2), ("a", "b"))  # both axes: all the devices
     report = {"devices": jax.device_count(), "processes": jax.process_count(), "grid": grid(mesh)}
-    report["kernels"] = kernels(mesh)
+    report["kernels"], report["landmarks"] = kernels(mesh), landmarks(mesh)
     report["two"] = wide(ul.nets.TwoLayer(inputs=5, width=64), mesh)
     if jax.process_count() == 1:
         report["kernels"] |= other_kernels(mesh)

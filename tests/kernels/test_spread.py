@@ -9,9 +9,10 @@ import pytest
 from unlazy.core.float64 import float64
 from unlazy.kernels import operator, relu_gram
 from unlazy.kernels.near_pairs import repairing
+from unlazy.kernels.tilings import shares
 
 # Sums of 300 terms in another order, and what a solve with a condition of 1e4 makes of them.
-ROUNDING = {"solve": 1e-8, "complexity": 1e-9, "empirical": 1e-6, "large": 1e-5}
+ROUNDING = {"solve": 1e-8, "complexity": 1e-9, "empirical": 1e-6, "regression": 1e-5}
 
 
 def check(kernels):
@@ -19,6 +20,10 @@ def check(kernels):
     assert kernels["methods"] == ["conjugate-gradients", "cholesky"]
     errors = {name: value for name, value in kernels.items() if isinstance(value, float)}
     assert {"matmat", "dense", "solve", "complexity", "top_eigen", "parallel"} <= errors.keys()
+    check_errors(errors)
+
+
+def check_errors(errors):
     wrong = {name: error for name, error in errors.items() if not error < ROUNDING.get(name, 1e-13)}
     assert not wrong
 
@@ -27,10 +32,31 @@ def test_an_operator_on_eight_devices_agrees_with_one(eight_devices):
     check(eight_devices["kernels"])
 
 
+def test_products_with_some_columns_are_those_of_one_device(eight_devices):
+    # Among them more samples than landmarks, fewer, and devices without a tile.
+    assert eight_devices["landmarks"].keys() == {
+        "columns",
+        "transposed",
+        "squared",
+        "cross",
+        "regression",
+    }
+    check_errors(eight_devices["landmarks"])
+
+
 @pytest.mark.slow
 def test_two_processes_both_have_what_all_tiles_give(two_processes):
     for report in two_processes:
         check(report["kernels"])
+        check_errors(report["landmarks"])
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 4, 7, 8, 9, 20])
+@pytest.mark.parametrize("devices", [1, 2, 8])
+def test_every_block_of_rows_has_one_device_and_shares_are_even(blocks, devices):
+    found = shares(blocks, devices)
+    assert found.shape == (devices, -(-blocks // devices))
+    assert sorted(found[found >= 0]) == list(range(blocks))
 
 
 def test_a_program_repairs_nearly_parallel_rows_where_it_is_asked_to():

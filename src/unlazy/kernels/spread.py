@@ -9,17 +9,17 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Float64, Int
 
 from unlazy.core.float64 import float64
 from unlazy.core.meshes import to_host
 from unlazy.kernels.near_pairs import repairing
 from unlazy.kernels.streaming import StreamedGram, streamed
+from unlazy.kernels.tilings import WHOLE, Tiling, block, shares
 
 _LARGEST_TILE = {"cpu": 1024}  # rows
 _LARGEST_TILE_ELSEWHERE = 8192
@@ -76,41 +76,32 @@ def upper_tiles(gram: StreamedGram) -> Iterator[tuple[slice, slice, Float64[np.n
 def spread_columns(gram: StreamedGram, points: Float[Array, "b *d"]) -> Float64[np.ndarray, "n b"]:
     """`kernel(x, points)`, each device evaluating some of the rows."""
     tiling = gram.tiling
-    blocks = len(gram.x) // tiling.rows
-    share = math.ceil(blocks / tiling.devices)
-    listed = np.minimum(np.arange(tiling.devices * share), blocks - 1).astype(np.int32)
     with float64():
-        place = tiling.place(listed.reshape(tiling.devices, share), tiling.spread())
+        place = tiling.place(shares(gram.blocks, tiling.devices), tiling.spread())
         flat = tiling.place(np.asarray(points).reshape(len(points), -1))
         found = to_host(_columns(tiling, gram.x, flat, place))
     return found.reshape(-1, len(points))[: gram.n]
 
 
-def _on_devices(tiling: Any, function: Callable, own: tuple[bool, ...], *arguments: Array) -> Array:
-    specs = tuple(tiling.spread() if is_own else PartitionSpec() for is_own in own)
-    return jax.shard_map(
-        function, mesh=tiling.mesh, in_specs=specs, out_specs=tiling.spread(), check_vma=False
-    )(*arguments)
-
-
 @functools.partial(jax.jit, static_argnums=0)
-def _tiles(tiling: Any, x: Array, pairs: Int[Array, "devices 2"]) -> Float64[Array, "devices b b"]:
+def _tiles(
+    tiling: Tiling, x: Array, pairs: Int[Array, "devices 2"]
+) -> Float64[Array, "devices b b"]:
     def tile(x: Array, pair: Array) -> Array:
-        return tiling.entries(*(_block(x, pair[0, k], tiling.rows) for k in range(2)))[None]
+        return tiling.entries(*(block(x, pair[0, k], tiling.rows) for k in range(2)))[None]
 
-    return _on_devices(tiling, tile, (False, True), x, pairs)
+    return tiling.on_devices(tile, (WHOLE, tiling.spread()), tiling.spread())(x, pairs)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _columns(tiling: Any, x: Array, points: Array, blocks: Int[Array, "devices s"]) -> Array:
+def _columns(
+    tiling: Tiling, x: Array, points: Array, blocks: Int[Array, "devices s"]
+) -> Float64[Array, "devices s b p"]:
     def part(x: Array, points: Array, blocks: Array) -> Array:
-        def entries(block: Array) -> Array:
-            return tiling.entries(_block(x, block, tiling.rows), points)
+        def entries(number: Array) -> Array:
+            return tiling.entries(block(x, number, tiling.rows), points)
 
         return jax.lax.map(entries, blocks[0])[None]
 
-    return _on_devices(tiling, part, (False, False, True), x, points, blocks)
-
-
-def _block(x: Array, number: Array, rows: int) -> Array:
-    return jax.lax.dynamic_slice_in_dim(x, number * rows, rows)
+    spread = tiling.spread()
+    return tiling.on_devices(part, (WHOLE, WHOLE, spread), spread)(x, points, blocks)

@@ -11,59 +11,27 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Float64, Int
 
-from unlazy.core.current import program_of
 from unlazy.core.float64 import float64
 from unlazy.core.meshes import check_mesh
 from unlazy.kernels.precision import Widened
-from unlazy.kernels.row_products import RowProduct, in_full, in_halves, products
+from unlazy.kernels.row_products import in_full, in_halves
+from unlazy.kernels.tilings import WHOLE, Tiling, block, shares
 from unlazy.linalg.iterative import Progress
 
 _TILE = {"cpu": 1024}  # rows; on an accelerator a tile of 256 MiB keeps all of it busy
 _TILE_ELSEWHERE = 8192
 _CALL = 64  # tiles per device and call: between calls progress is told and interrupts are met
 _DIAGONAL_ROWS = 128  # of the small squares along the diagonal
-_WHOLE = PartitionSpec()  # on every device
-
-
-@dataclass(frozen=True)
-class _Tiling:
-    """What the programs depend on besides arrays."""
-
-    kernel: Callable[..., Array] = field(compare=False)
-    program: Hashable  # what the kernel computed when it was traced: equal ones compile once
-    product: RowProduct
-    rows: int  # of a tile
-    mesh: Mesh | None
-
-    def entries(self, x1: Float[Array, "b1 d"], x2: Float[Array, "b2 d"]) -> Float[Array, "b1 b2"]:
-        with products(self.product):
-            return self.kernel(x1, x2)
-
-    @property
-    def devices(self) -> int:
-        return 1 if self.mesh is None else self.mesh.size
-
-    def spread(self) -> PartitionSpec:
-        """The first axis over all devices."""
-        return _WHOLE if self.mesh is None else PartitionSpec(self.mesh.axis_names)
-
-    def place(self, array: Any, spec: PartitionSpec = _WHOLE) -> Array:
-        """The array where the programs need it; every process of a mesh has it whole."""
-        if self.mesh is None:
-            return jnp.asarray(array)
-        sharding, host = NamedSharding(self.mesh, spec), np.asarray(array)
-        return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
 
 class _Side(NamedTuple):
@@ -85,7 +53,7 @@ class StreamedGram(eqx.Module):
     x: Float[Array, "N d"]  # with more rows up to whole tiles, copies of others
     diagonal: Float64[Array, " n"]
     kernel: Callable = eqx.field(static=True)  # for few samples, outside of programs
-    tiling: _Tiling = eqx.field(static=True)
+    tiling: Tiling = eqx.field(static=True)
 
     @property
     def n(self) -> int:
@@ -112,7 +80,7 @@ class StreamedGram(eqx.Module):
         with float64():
             V = jnp.asarray(V, jnp.float64)
             operand = tiling.place(_padded(V, len(self.x)).astype(self.x.dtype))
-            sums = tiling.place(np.zeros((tiling.devices, *operand.shape)), tiling.spread())
+            sums = tiling.sums(*operand.shape)
             for done, some in _calls(pairs, tiling):
                 sums = _add_tiles(tiling, self.x, operand, sums, some)
                 _report(progress, done, len(pairs), sums)
@@ -127,7 +95,7 @@ class StreamedGram(eqx.Module):
             return found[: len(points)]
 
     def columns_transposed(
-        self, chosen: Int[np.ndarray, " m"], V: Float64[Array, "n c"]
+        self, chosen: Int[np.ndarray, " m"], V: Float[Array | np.ndarray, "n c"]
     ) -> Float64[Array, "m c"]:
         """The product of some rows of the matrix with the columns of `V`."""
         with float64():
@@ -135,7 +103,7 @@ class StreamedGram(eqx.Module):
             return found[: len(chosen)]
 
     def columns(
-        self, chosen: Int[np.ndarray, " m"], V: Float64[Array, "m c"]
+        self, chosen: Int[np.ndarray, " m"], V: Float[Array | np.ndarray, "m c"]
     ) -> Float64[Array, "n c"]:
         """The product of some columns of the matrix with those of `V`."""
         with float64():
@@ -144,13 +112,15 @@ class StreamedGram(eqx.Module):
 
     def columns_squared(self, chosen: Int[np.ndarray, " m"]) -> Float64[Array, "m m"]:
         """The product of some columns, transposed, with themselves; sums are in float64."""
+        tiling, m = self.tiling, len(chosen)
         with float64():
-            total = jnp.zeros((len(chosen), len(chosen)))
-            columns = jax.tree.map(lambda v: v[: len(chosen)], self._side(chosen=chosen))
+            columns = jax.tree.map(lambda v: v[:m], self._side(chosen=chosen))
             samples = self._side()
-            for start in range(0, self.n, self.tiling.rows):
-                total = _add_square(self.tiling, total, samples, columns, start, self.n)
-            return total
+            sums = tiling.sums(m, m)
+            for numbers in shares(self.blocks, tiling.devices).T:
+                some = tiling.place(numbers, tiling.spread())
+                sums = _add_squares(tiling, sums, samples, columns, some, np.int32(self.n))
+            return _total(sums)
 
     def _side(self, points: Any = None, *, chosen: Int[np.ndarray, " m"] | None = None) -> "_Side":
         """All samples, some of them, or other points, with more rows up to whole tiles."""
@@ -201,8 +171,8 @@ def streamed(
     with float64():
         samples = jnp.asarray(x, dtype)
         _check_traced(kernel, samples)
-        tiling = _tiling(in_dtype(kernel, dtype), in_halves if halved else in_full, rows, samples)
-        tiling = replace(tiling, mesh=check_mesh(mesh))
+        product = in_halves if halved else in_full
+        tiling = Tiling.of(in_dtype(kernel, dtype), product, rows, samples, check_mesh(mesh))
         # Not copies of one row: where parallel rows are repaired, each pair of them takes time.
         whole = len(samples) + -len(samples) % rows
         samples = tiling.place(samples[np.arange(whole) % len(samples)])
@@ -235,17 +205,7 @@ def _named(kernel: Callable[..., Array]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _tiling(
-    kernel: Callable[..., Array], product: RowProduct, rows: int, x: Float[Array, "n d"]
-) -> _Tiling:
-    def both(x1: Array, x2: Array) -> tuple[Array, Array]:
-        return kernel(x1), kernel(x1, x2)
-
-    tile = jax.ShapeDtypeStruct((rows, x.shape[1]), x.dtype)
-    return _Tiling(kernel, program_of(both, tile, tile), product, rows, None)
-
-
-def _calls(pairs: Int[np.ndarray, "p 2"], tiling: _Tiling) -> Iterator[tuple[int, Array]]:
+def _calls(pairs: Int[np.ndarray, "p 2"], tiling: Tiling) -> Iterator[tuple[int, Array]]:
     """The tiles of each call, as many per device; those that only fill up have the weight 0."""
     per_call = tiling.devices * min(_CALL, math.ceil(len(pairs) / tiling.devices))
     for start in range(0, len(pairs), per_call):
@@ -259,21 +219,17 @@ def _calls(pairs: Int[np.ndarray, "p 2"], tiling: _Tiling) -> Iterator[tuple[int
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=3)
-def _add_tiles(tiling: _Tiling, x: Array, V: Array, sums: Array, pairs: Array) -> Array:
-    add = functools.partial(_add_on_device, tiling)
-    if tiling.mesh is None:
-        return add(x, V, sums, pairs)
-    spread = tiling.spread()
-    specs = {"in_specs": (_WHOLE, _WHOLE, spread, spread), "out_specs": spread}
-    return jax.shard_map(add, mesh=tiling.mesh, check_vma=False, **specs)(x, V, sums, pairs)
+def _add_tiles(tiling: Tiling, x: Array, V: Array, sums: Array, pairs: Array) -> Array:
+    add, spread = functools.partial(_add_on_device, tiling), tiling.spread()
+    return tiling.on_devices(add, (WHOLE, WHOLE, spread, spread), spread)(x, V, sums, pairs)
 
 
-def _add_on_device(tiling: _Tiling, x: Array, V: Array, sums: Array, pairs: Array) -> Array:
+def _add_on_device(tiling: Tiling, x: Array, V: Array, sums: Array, pairs: Array) -> Array:
     rows = tiling.rows
 
     def add(k: Array, sums: Array) -> Array:
         (i, j, weight), place = pairs[0, k], jnp.arange(rows, dtype=jnp.int32)
-        (x1, V1), (x2, V2) = ((_block(x, b, rows), _block(V, b, rows)) for b in (i, j))
+        (x1, V1), (x2, V2) = ((block(x, b, rows), block(V, b, rows)) for b in (i, j))
         off_diagonal = (place[:, None] != place[None, :]) | (i != j)
         T = jnp.where(off_diagonal, tiling.entries(x1, x2), 0) * weight.astype(x.dtype)
         # Stored once: else the programs of both products would each evaluate the kernel.
@@ -290,15 +246,11 @@ def _add_rows(sums: Array, start: Array, more: Array) -> Array:
     return jax.lax.dynamic_update_slice_in_dim(sums, new, start, axis=1)
 
 
-def _block(array: Array, number: Array | int, rows: int) -> Array:
-    return jax.lax.dynamic_slice_in_dim(array, number * rows, rows)
-
-
 def _times(T: Array, V: Array) -> Array:
     return jnp.matmul(T, V, precision=jax.lax.Precision.HIGHEST)
 
 
-def _exact_products(tiling: _Tiling, one: _Side, two: _Side, V: Any) -> Float64[Array, "N1 c"]:
+def _exact_products(tiling: Tiling, one: _Side, two: _Side, V: Any) -> Float64[Array, "N1 c"]:
     """The product of the kernel between two sides with V, with V to all its digits.
 
     Rounding the coefficients of few samples would add a smooth function, which the matrix of a
@@ -314,42 +266,69 @@ def _exact_products(tiling: _Tiling, one: _Side, two: _Side, V: Any) -> Float64[
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _products(tiling: _Tiling, one: _Side, two: _Side, V: Array) -> Float64[Array, "N1 c"]:
-    rows = tiling.rows
+def _products(tiling: Tiling, one: _Side, two: _Side, V: Array) -> Float64[Array, "N1 c"]:
+    """The product tile by tile, of which each device has a share along the longer side."""
+    longest = max(len(one.x), len(two.x)) // tiling.rows
+    multiply = functools.partial(_multiply_on_device, tiling)
+    specs = (WHOLE, WHOLE, WHOLE, tiling.spread())
+    mine = jnp.asarray(shares(longest, tiling.devices).ravel())
+    return tiling.on_devices(multiply, specs, WHOLE)(one, two, V, mine)[: len(one.x)]
+
+
+def _multiply_on_device(
+    tiling: Tiling, one: _Side, two: _Side, V: Array, mine: Array
+) -> Float64[Array, "_ c"]:
+    rows, by_rows = tiling.rows, len(one.x) >= len(two.x)
+    numbers1 = mine if by_rows else jnp.arange(len(one.x) // rows)
+    numbers2 = jnp.arange(len(two.x) // rows) if by_rows else mine
 
     def part(side: _Side, number: Array) -> _Side:
-        return jax.tree.map(lambda v: _block(v, number, rows), side)
+        return jax.tree.map(lambda v: block(v, number, rows), side)
 
     def along(i: Array) -> Array:
-        def add(j: Array, total: Array) -> Array:
+        def add(k: Array, total: Array) -> Array:
+            j = numbers2[k]
             T = _entries(tiling, part(one, i), part(two, j))
-            return total + _times(T, _block(V, j, rows)).astype(total.dtype)
+            return total + jnp.where(j < 0, 0, _times(T, block(V, j, rows))).astype(total.dtype)
 
         start = jnp.zeros((rows, V.shape[1]), jnp.float64)
-        return jax.lax.fori_loop(0, len(two.x) // rows, add, start)
+        return jax.lax.fori_loop(0, len(numbers2), add, start)
 
-    return jax.lax.map(along, jnp.arange(len(one.x) // rows)).reshape(-1, V.shape[1])
+    found = jax.lax.map(along, numbers1).reshape(-1, V.shape[1])
+    if tiling.mesh is None:
+        return found
+    axes = tiling.mesh.axis_names
+    return jax.lax.all_gather(found, axes, tiled=True) if by_rows else jax.lax.psum(found, axes)
 
 
-def _entries(tiling: _Tiling, one: _Side, two: _Side) -> Float[Array, "b1 b2"]:
+def _entries(tiling: Tiling, one: _Side, two: _Side) -> Float[Array, "b1 b2"]:
     same = one.number[:, None] == two.number[None, :]
     same &= one.number[:, None] >= 0
     return jnp.where(same, two.own[None, :], tiling.entries(one.x, two.x))
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
-def _add_square(
-    tiling: _Tiling, total: Array, samples: _Side, columns: _Side, start: Any, n: Any
+def _add_squares(
+    tiling: Tiling, sums: Array, samples: _Side, columns: _Side, numbers: Array, n: Any
 ) -> Array:
-    cut = functools.partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=tiling.rows)
-    some = jax.tree.map(cut, samples)
-    valid = start + jnp.arange(tiling.rows) < n
-    C = jnp.where(valid[:, None], _entries(tiling, some, columns), 0).astype(total.dtype)
-    return total + jnp.matmul(C.T, C, precision=jax.lax.Precision.HIGHEST)
+    add, spread = functools.partial(_add_square, tiling), tiling.spread()
+    specs = (spread, WHOLE, WHOLE, spread, WHOLE)
+    return tiling.on_devices(add, specs, spread)(sums, samples, columns, numbers, n)
+
+
+def _add_square(
+    tiling: Tiling, sums: Array, samples: _Side, columns: _Side, numbers: Array, n: Array
+) -> Array:
+    rows, number = tiling.rows, numbers[0]
+    some = jax.tree.map(lambda v: block(v, number, rows), samples)
+    place = number * rows + jnp.arange(rows, dtype=number.dtype)
+    valid = (number >= 0) & (place < n)
+    C = jnp.where(valid[:, None], _entries(tiling, some, columns), 0).astype(sums.dtype)
+    return sums + jnp.matmul(C.T, C, precision=jax.lax.Precision.HIGHEST)[None]
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _diagonal(tiling: _Tiling, x: Array) -> Float64[Array, " N"]:
+def _diagonal(tiling: Tiling, x: Array) -> Float64[Array, " N"]:
     squares = x.reshape(-1, min(_DIAGONAL_ROWS, len(x)), x.shape[1])
     own = jax.lax.map(lambda some: jnp.diagonal(tiling.kernel(some)), squares)
     return own.reshape(-1).astype(jnp.float64)
