@@ -10,6 +10,8 @@ C is evaluated anew in tiles for each product, so that m may be tens of thousand
 one matrix of m by m. Its sums are in float64, since it squares the spectrum of K.
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -51,13 +53,14 @@ class LandmarkPreconditioner(eqx.Module):
         others = draw.choice(gram.n, min(gram.n, _SAMPLED), replace=False)
         least, *larger = _MAGNIFIED
         with float64():
-            found, leading = cls._shifted(gram, chosen, others, ridge, least)
+            sums = _sums(gram, chosen, others)
+            found = cls._shifted(gram, chosen, sums, ridge, least)
             for more in larger:
                 if found.magnified >= more:
                     continue
-                if found._is_symmetric(leading):
+                if found._is_symmetric(sums.leading):
                     break
-                found, leading = cls._shifted(gram, chosen, others, ridge, more)
+                found = cls._shifted(gram, chosen, sums, ridge, more)
             return found
 
     @classmethod
@@ -65,26 +68,20 @@ class LandmarkPreconditioner(eqx.Module):
         cls,
         gram: StreamedGram,
         chosen: Int[np.ndarray, " m"],
-        others: Int[np.ndarray, " s"],
+        sums: "_Sums",
         ridge: float,
         magnified: int,
-    ) -> tuple["LandmarkPreconditioner", Float64[Array, " m"]]:
-        """With `mu` so large at least, and the leading eigenvector of C'C."""
-        points, eps = gram.x[chosen], float(jnp.finfo(gram.x.dtype).eps)
-        G = _symmetric(gram, points)
-        missed = float(_missed(gram, G, points, gram.x[others]))
-        square = gram.columns_squared(chosen)
-        leading, largest = _largest(square)
-        # Rounding in C is magnified by the largest eigenvalue of K over mu.
-        unit = eps * float(largest) ** 0.5 * (gram.n / len(chosen)) ** 0.5
-        mu = max(ridge + missed, magnified * unit)
-        factor = _factor(G, square, mu, eps, _SOFTENED * len(chosen) / gram.n)
+    ) -> "LandmarkPreconditioner":
+        """With `mu` so many units of rounding at least."""
+        eps, softened = float(jnp.finfo(gram.x.dtype).eps), _SOFTENED * len(chosen) / gram.n
+        mu = max(ridge + sums.missed, magnified * sums.unit)
+        factor = _factor(sums.G, sums.square, mu, eps, softened)
         if not bool(jnp.isfinite(factor[-1, -1])):
             raise ValueError(
                 "`kernel` must be positive semi-definite and finite, got one whose matrix of "
                 f"{len(chosen)} samples has no Cholesky factor."
             )
-        return cls(gram, chosen, factor, mu, mu / unit), leading
+        return cls(gram, chosen, factor, mu, mu / sums.unit)
 
     def _is_symmetric(self, leading: Float64[Array, " m"]) -> bool:
         """Whether rounding leaves it symmetric where that is hardest.
@@ -114,6 +111,28 @@ class LandmarkPreconditioner(eqx.Module):
             return (r - self.gram.columns(self.chosen, inner)) / self.mu
 
 
+class _Sums(NamedTuple):
+    """What the inverse is made of for every shift, computed once."""
+
+    G: Float64[Array, "m m"]
+    square: Float64[Array, "m m"]  # C'C
+    leading: Float64[Array, " m"]  # its leading eigenvector
+    unit: float  # rounding in C, magnified by the largest eigenvalue of K: mu is so many of these
+    missed: float  # of the mean diagonal
+
+
+def _sums(
+    gram: StreamedGram, chosen: Int[np.ndarray, " m"], others: Int[np.ndarray, " s"]
+) -> _Sums:
+    points, eps = gram.x[chosen], float(jnp.finfo(gram.x.dtype).eps)
+    G = _symmetric(gram, points)
+    missed = float(_missed(gram, G, points, gram.x[others]))
+    square = gram.columns_squared(chosen)
+    leading, largest = _largest(square)
+    unit = eps * float(largest) ** 0.5 * (gram.n / len(chosen)) ** 0.5
+    return _Sums(G, square, leading, unit, missed)
+
+
 def _symmetric(gram: StreamedGram, points: Float[Array, "m d"]) -> Float64[Array, "m m"]:
     """k(z, z), in float64 if the kernel can: a factorisation needs its small eigenvalues."""
     G = gram.exact(points)
@@ -130,7 +149,7 @@ def _missed(gram: StreamedGram, G: Array, points: Array, others: Array) -> Float
     return jnp.maximum(own - jnp.sum(white**2) / len(others), 0.0)
 
 
-@jax.jit(donate_argnums=1)
+@jax.jit
 def _factor(
     G: Array, square: Array, mu: float | Array, eps: float | Array, softened: float | Array
 ) -> Float64[Array, "m m"]:
