@@ -6,6 +6,7 @@ from unlazy.escape.moments import Discrete as Discrete
 from unlazy.escape.moments import MatchedMoments as MatchedMoments
 from unlazy.escape.moments import matched_moments as matched_moments
 from unlazy.escape.norms import norm_2p as norm_2p
+from unlazy.escape.penalty import Regularizer as Regularizer
 from unlazy.escape.penalty import regularizer as regularizer
 from unlazy.escape.predictors import mean_output as mean_output
 from unlazy.escape.predictors import quadratic_output as quadratic_output

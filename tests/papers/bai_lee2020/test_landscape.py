@@ -15,7 +15,6 @@ from unlazy.papers.bai_lee2020 import (
     curvature_bound,
     localization_radius,
     optimality_bound,
-    regularizer_curvature,
     slack,
     slack_bound,
 )
@@ -107,14 +106,14 @@ def test_the_regularizer_constant_bounds_every_draw_and_is_sharp(x64):
         W, free = (jr.normal(k, (3, 2)) for k in keys[:2])
         W_star = jnp.where(jr.bernoulli(keys[2]), W, free)
         W_star = W_star * 10 ** jr.uniform(keys[3], minval=-1.5, maxval=0.5)
-        curvature = regularizer_curvature(W, W_star)
+        curvature = regularizer.curvature(W, W_star)
         return (curvature - 5 * regularizer(W)) / regularizer(W_star)
 
     ratios = np.asarray(jax.vmap(ratio)(jr.split(jr.key(0), 4000)))
     assert np.isfinite(ratios).all()
     assert ratios.max() <= REGULARIZER_CONSTANT
     one, p = jnp.ones((1, 1)), 42 / 5
-    top = regularizer_curvature(one, one / np.sqrt(p)) - 5 * regularizer(one)
+    top = regularizer.curvature(one, one / np.sqrt(p)) - 5 * regularizer(one)
     assert float(top / regularizer(one / np.sqrt(p))) == pytest.approx(REGULARIZER_CONSTANT)
 
 

@@ -1,7 +1,3 @@
-from unlazy.escape.penalty import regularizer_curvature as regularizer_curvature
-from unlazy.escape.penalty import regularizer_gradient as regularizer_gradient
-from unlazy.escape.penalty import regularizer_hessian_form as regularizer_hessian_form
-from unlazy.escape.penalty import regularizer_hvp as regularizer_hvp
 from unlazy.papers.bai_lee2020.assumption_a import Smoothness as Smoothness
 from unlazy.papers.bai_lee2020.assumption_a import smoothness as smoothness
 from unlazy.papers.bai_lee2020.clean_risk import QuadraticRisk as QuadraticRisk

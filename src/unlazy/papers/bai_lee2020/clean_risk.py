@@ -12,7 +12,6 @@ from jaxtyping import Array, Float
 from unlazy.core.checks import check_finite, check_inputs, check_labels
 from unlazy.core.entries import entry
 from unlazy.escape import regularizer
-from unlazy.escape.penalty import regularizer_gradient, regularizer_hvp
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients, quadratic_term
@@ -91,7 +90,7 @@ class QuadraticRisk(eqx.Module):
         """The gradient in closed form."""
         slope, _ = self._slopes(W)
         G = _product((self.S * self._movements(W) * slope[:, None]).T, self.x)
-        return G + self._penalty(regularizer_gradient, W)
+        return G + self._penalty(regularizer.gradient, W)
 
     @entry
     def hvp(self, W: Float[Array, "m d"], V: Float[Array, "m d"]) -> Float[Array, "m d"]:
@@ -100,7 +99,7 @@ class QuadraticRisk(eqx.Module):
         slope, curvature = self._slopes(W)
         dF = jnp.sum(self.S * Z * ZV, axis=1)
         H = self.S * (ZV * slope[:, None] + Z * (curvature * dF)[:, None])
-        return _product(H.T, self.x) + self._penalty(lambda W: regularizer_hvp(W, V), W)
+        return _product(H.T, self.x) + self._penalty(lambda W: regularizer.hvp(W, V), W)
 
     def _slopes(self, W: Float[Array, "m d"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """First and second derivative of the mean loss with respect to each output."""

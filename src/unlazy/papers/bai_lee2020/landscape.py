@@ -14,7 +14,6 @@ from unlazy.core.checks import check_count, check_finite, check_positive
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.escape import regularizer
-from unlazy.escape.penalty import regularizer_curvature
 from unlazy.papers.bai_lee2020.clean_risk import QuadraticRisk
 
 REGULARIZER_CONSTANT = 378 * (14 / 5) ** 3
@@ -259,7 +258,7 @@ def _compiled(*arguments: Any) -> _Terms:
     T = jnp.sum(curvature * jnp.sum(products**2, axis=1))
     lam, R, R_star = risk.strength, regularizer(W), regularizer(W_star)
     largest = jnp.max(risk.S**2) * jnp.max(jnp.sum(risk.x**2, axis=1)) ** 2
-    curved = lam * regularizer_curvature(W, W_star)
+    curved = lam * regularizer.curvature(W, W_star)
     star, gradient = risk.data_term(W_star), risk.gradient(W)
     shared = jnp.sum(gradient * W) - 2 * (risk(W) - star) + T
     return _Terms(

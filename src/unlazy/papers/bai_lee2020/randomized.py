@@ -21,7 +21,7 @@ from unlazy.core.checks import (
 )
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
-from unlazy.escape.penalty import regularizer, regularizer_curvature
+from unlazy.escape.penalty import regularizer
 from unlazy.escape.signs import all_signs
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
@@ -131,7 +131,7 @@ def _penalty_terms(W: Movement, W_star: Movement) -> Float64[np.ndarray, " 4"]:
     """R(W), its slope along W, its mean curvature along W*, and C R(W*); call it in float64."""
     W, W_star = (jnp.asarray(V, jnp.float64) for V in (W, W_star))
     R, R_star = float(regularizer(W)), float(regularizer(W_star))
-    curvature = float(regularizer_curvature(W, W_star))
+    curvature = float(regularizer.curvature(W, W_star))
     return np.array([R, 8 * R, curvature, REGULARIZER_CONSTANT * R_star])
 
 

@@ -15,7 +15,7 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.curvature.certification import Certificate, certify
 from unlazy.escape.good_directions.projectors import SampleProjector
-from unlazy.escape.penalty import regularizer_curvature
+from unlazy.escape.penalty import regularizer
 from unlazy.papers.bai_lee2020.landscape import Movement
 from unlazy.papers.nichani2022.regularized_risk import (
     RegularizedRisk,
@@ -218,7 +218,7 @@ def _block(
 
 @eqx.filter_jit
 def _curved(risk: RegularizedRisk, W, W_star) -> Float[Array, ""]:
-    return risk.strengths[3] * regularizer_curvature(W, W_star)
+    return risk.strengths[3] * regularizer.curvature(W, W_star)
 
 
 def _drawn(risk: RegularizedRisk, W, W_star, draws, key) -> np.ndarray:

@@ -14,7 +14,7 @@ from unlazy.core.checks import check_count, check_finite, check_labels, check_po
 from unlazy.core.entries import entry
 from unlazy.escape import Directions
 from unlazy.escape.good_directions.linear_term import LinearTerm
-from unlazy.escape.penalty import regularizer_hessian_form
+from unlazy.escape.penalty import regularizer
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets.expansion import coefficients, linear_term, quadratic_term
 
@@ -166,7 +166,7 @@ class RegularizedRisk(eqx.Module):
         *quadratic, _ = self.penalties(V)
         if not self.strengths[3]:
             return data + 2 * sum(quadratic)
-        return data + 2 * sum(quadratic) + self.strengths[3] * regularizer_hessian_form(W, V)
+        return data + 2 * sum(quadratic) + self.strengths[3] * regularizer.hessian_form(W, V)
 
     @entry
     def slopes(self, W: Float[Array, "m d"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
