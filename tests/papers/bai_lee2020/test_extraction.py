@@ -12,7 +12,7 @@ import unlazy as ul
 from unlazy import data
 from unlazy.escape import matched_moments
 from unlazy.escape.moments import Nodes
-from unlazy.papers.bai_lee2020 import block_extraction, power_extraction, sampled_extraction
+from unlazy.papers.bai_lee2020 import ExtractionNet
 
 SIGMA = ul.activation("sin", shift=-0.7)  # sin(t + .7)
 N, D, SEEDS = 30, 6, 32
@@ -40,7 +40,7 @@ def small(x64, getkey):
 
 def test_the_network_is_the_difference_of_two(small, getkey):
     W0, delta, x = small
-    net = sampled_extraction("tanh", W0, 3, key=getkey())
+    net = ExtractionNet.sampled("tanh", W0, 3, key=getkey())
     W0, delta, x = (np.asarray(v) for v in (W0, delta, x))
     z_plus, z_minus = np.asarray(net.multipliers).T
     plus = np.tanh(x @ (W0 + z_plus[:, None] * delta).T)
@@ -54,7 +54,7 @@ def test_the_network_is_the_difference_of_two(small, getkey):
 
 
 @pytest.mark.parametrize(
-    "make", [functools.partial(sampled_extraction, key=jr.key(0)), block_extraction]
+    "make", [functools.partial(ExtractionNet.sampled, key=jr.key(0)), ExtractionNet.block]
 )
 def test_the_terms_are_the_taylor_terms_and_add_up_to_the_network(make, small):
     W0, delta, x = small
@@ -73,7 +73,7 @@ def test_the_terms_are_the_taylor_terms_and_add_up_to_the_network(make, small):
 def test_in_the_block_form_all_lower_terms_vanish(order, nodes, small):
     W0, delta, x = small
     nodes = nodes or [*range(order), order + 1]  # asymmetric
-    net = block_extraction(SIGMA, W0, order, nodes=nodes)
+    net = ExtractionNet.block(SIGMA, W0, order, nodes=nodes)
     for j in range(order):
         assert float(jnp.max(jnp.abs(net.term(delta, x, j)))) < 1e-14
     Z0, Z = (np.asarray(x @ V.T) for V in (W0, delta))
@@ -124,7 +124,7 @@ def size_table(make, seeds=SEEDS):
 def sampled(k, nodes: Nodes = "chebyshev"):
     keys = jr.split(jr.key(41), SEEDS)
     return lambda W0: jax.vmap(
-        lambda W, key: sampled_extraction(SIGMA, W, k, nodes=nodes, key=key)
+        lambda W, key: ExtractionNet.sampled(SIGMA, W, k, nodes=nodes, key=key)
     )(W0, keys)
 
 
@@ -163,7 +163,7 @@ def test_asymmetric_nodes_leave_a_larger_next_term():
     ],
 )
 def test_what_the_block_form_leaves_falls_like_the_kth_root_of_the_width(k, rest, size):
-    table = size_table(jax.vmap(lambda W: block_extraction(SIGMA, W, k)), seeds=8)
+    table = size_table(jax.vmap(lambda W: ExtractionNet.block(SIGMA, W, k)), seeds=8)
     slope, error = slope_and_error(WIDTHS, table[:, -2])
     assert slope == pytest.approx(-1 / k, abs=0.04)
     assert error < 0.03
@@ -183,12 +183,12 @@ def test_the_block_form_becomes_a_power_of_a_linear_function(k, q, errors):
     outputs = jax.jit(lambda net, delta, x: net(delta, x))
 
     def error(nets, i):
-        net, delta = power_extraction(jax.tree.map(lambda leaf: leaf[i], nets), beta, k + q)
+        net, delta = jax.tree.map(lambda leaf: leaf[i], nets).power(beta, k + q)
         x = np.asarray(problems()[0][i])
         return rms(np.asarray(outputs(net, delta, x)) - (x @ beta) ** (k + q))
 
     with jax.enable_x64(True):
-        make = jax.vmap(lambda W: block_extraction(SIGMA, W, k))
+        make = jax.vmap(lambda W: ExtractionNet.block(SIGMA, W, k))
         table = [rms([error(nets, i) for i in range(6)]) for _, nets in blocks(make, 6)]
     slope, _ = slope_and_error(WIDTHS, table)
     assert -0.65 < slope < -0.3
@@ -201,8 +201,8 @@ def test_other_radii_and_lengths_scale_as_they_should(x64):
     # x of norm 3 under weights of variance 1/9 sees the same preactivations.
     W0, beta = jr.normal(jr.key(0), (500, 3)), jnp.array([1.0, -2.0, 0.5])
     x = data.sphere(4, 3, key=jr.key(1))
-    one = power_extraction(block_extraction(SIGMA, W0, 2), beta / jnp.linalg.norm(beta), 3)
-    three = power_extraction(block_extraction(SIGMA, W0 / 3, 2), beta, 3, radius=3.0)
+    one = ExtractionNet.block(SIGMA, W0, 2).power(beta / jnp.linalg.norm(beta), 3)
+    three = ExtractionNet.block(SIGMA, W0 / 3, 2).power(beta, 3, radius=3.0)
     scale = (3 * np.linalg.norm(beta)) ** 3
     np.testing.assert_allclose(
         three.net.term(three.delta, 3 * x, 2), scale * one.net.term(one.delta, x, 2), rtol=1e-10
@@ -216,7 +216,7 @@ def test_stratified_multipliers_keep_the_linear_term_smaller(x64):
 
     def linear(stratified):
         def one(key):
-            net = sampled_extraction(SIGMA, W0, 4, stratified=stratified, key=key)
+            net = ExtractionNet.sampled(SIGMA, W0, 4, stratified=stratified, key=key)
             return net.term(delta, x, 1)
 
         return rms(jax.jit(jax.vmap(one))(jr.split(jr.key(3), 20)))
@@ -226,7 +226,7 @@ def test_stratified_multipliers_keep_the_linear_term_smaller(x64):
 
 def test_the_network_is_a_model_of_its_movement_in_float32(getkey):
     W0 = jr.normal(getkey(), (6, 3))
-    net = block_extraction("exp", W0, 2)
+    net = ExtractionNet.block("exp", W0, 2)
     x = data.sphere(4, 3, key=getkey())
     assert net(0.1 * W0, x).dtype == jnp.float32
     gradient = jax.jit(jax.grad(lambda W: jnp.sum(net(W, x))))(0.1 * W0)
@@ -236,17 +236,17 @@ def test_the_network_is_a_model_of_its_movement_in_float32(getkey):
 def test_bad_input_is_refused(getkey, no_shape_checker):
     W0 = jr.normal(getkey(), (6, 3))
     with pytest.raises(ValueError, match="`order` must be an integer >= 1, got order=0"):
-        block_extraction("exp", W0, 0)
+        ExtractionNet.block("exp", W0, 0)
     with pytest.raises(ValueError, match="`k` must be at most 1 for relu, got k=2"):
-        block_extraction("relu", W0, 2)
+        ExtractionNet.block("relu", W0, 2)
     with pytest.raises(ValueError, match=r"`W0` must have shape \(m, d\), got W0.shape=\(3,\)"):
-        sampled_extraction("exp", W0[0], 2, key=getkey())
-    net = block_extraction("sin", W0, 2)
+        ExtractionNet.sampled("exp", W0[0], 2, key=getkey())
+    net = ExtractionNet.block("sin", W0, 2)
     with pytest.raises(ValueError, match=r"`delta` must have the shape of W0, \(6, 3\)"):
         net(W0.T, jnp.eye(3))
     with pytest.raises(ValueError, match="`degree` must be an integer >= 2, got degree=1"):
-        power_extraction(net, jnp.ones(3), 1)
+        net.power(jnp.ones(3), 1)
     with pytest.raises(ValueError, match="has no Hermite part of degree 0"):
-        power_extraction(net, jnp.ones(3), 2)  # sin'' is odd
+        net.power(jnp.ones(3), 2)  # sin'' is odd
     with pytest.raises(ValueError, match="`beta` must be a nonzero vector"):
-        power_extraction(net, jnp.zeros(3), 3)
+        net.power(jnp.zeros(3), 3)

@@ -15,9 +15,6 @@ from unlazy.papers.bai_lee2020.expressivity import ridge_width as ridge_width
 from unlazy.papers.bai_lee2020.expressivity import sample_sizes as sample_sizes
 from unlazy.papers.bai_lee2020.expressivity import two_xor as two_xor
 from unlazy.papers.bai_lee2020.extraction import ExtractionNet as ExtractionNet
-from unlazy.papers.bai_lee2020.extraction import block_extraction as block_extraction
-from unlazy.papers.bai_lee2020.extraction import power_extraction as power_extraction
-from unlazy.papers.bai_lee2020.extraction import sampled_extraction as sampled_extraction
 from unlazy.papers.bai_lee2020.generalization import (
     conditioned_second_moment_norm as conditioned_second_moment_norm,
 )

@@ -326,7 +326,7 @@ def _check_power(power: int, name: str = "power") -> None:
         raise ValueError(
             f"`{name}` must be 2, 3, or an even number from 4 on, got {name}={power}. "
             "ReLU features do not see the odd powers from 3 on, and the quadratic term adds two: "
-            "use a sum of admissible powers, or power_extraction with another activation."
+            "use a sum of admissible powers, or ExtractionNet.power with another activation."
         )
 
 

@@ -98,7 +98,7 @@ def check_start(net: TwoLayer, params0: TwoLayerParams, x: Inputs | None) -> flo
         raise ValueError(
             f"`net` must have activation='relu3', got activation={net.activation.name!r}"
             f"{' with a shift' if net.activation.shift else ''}. The construction is for "
-            "max(z, 0)^3/6; for others see papers.bai_lee2020.power_extraction."
+            "max(z, 0)^3/6; for others see papers.bai_lee2020.ExtractionNet.power."
         )
     check_twins(net, params0, "symmetric")
     check_start_scale(

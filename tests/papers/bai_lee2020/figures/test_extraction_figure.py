@@ -88,7 +88,7 @@ def test_the_block_form_is_its_own_term_and_a_small_rest():
 
 
 def test_movements_have_the_size_of_their_order(x64):
-    net = bai_lee2020.block_extraction(SIGMA, jnp.ones((64, 6)), 3)
+    net = bai_lee2020.ExtractionNet.block(SIGMA, jnp.ones((64, 6)), 3)
     sizes = np.linalg.norm(movement(net), axis=1)
     np.testing.assert_allclose(sizes, 1.5 * math.sqrt(2) * 64 ** (-1 / 6), rtol=1e-12)
 

@@ -48,7 +48,7 @@ def movement(net: bai_lee2020.ExtractionNet) -> Float[Array, "m d"]:
 def _sampled(config: Extraction, W0, x, key: PRNGKeyArray) -> dict[str, Array]:
     """The rms over inputs and draws of the terms 1 to k + 1."""
     k, nodes = config.order, config.nodes or "chebyshev"
-    make = functools.partial(bai_lee2020.sampled_extraction, SIGMA, W0, k, nodes=nodes)
+    make = functools.partial(bai_lee2020.ExtractionNet.sampled, SIGMA, W0, k, nodes=nodes)
     net = make(key=key)
     multipliers = jax.vmap(lambda k: make(key=k).multipliers)(jr.split(key, config.draws))
 
@@ -67,7 +67,7 @@ def _block(config: Extraction, W0, x, key: PRNGKeyArray) -> dict[str, Array]:
     """The rms over inputs of the k-th term, of the rest, of the whole and of all lower terms."""
     del key  # nothing is random
     k = config.order
-    net = bai_lee2020.block_extraction(SIGMA, W0, k)
+    net = bai_lee2020.ExtractionNet.block(SIGMA, W0, k)
     terms = [net.term(movement(net), x, j) for j in range(k + 1)]
     f = net(movement(net), x)
     lower = jnp.max(jnp.abs(jnp.stack(terms[:k])))
