@@ -25,8 +25,6 @@ from unlazy.papers.bai_lee2020.landscape import landscape_theory as landscape_th
 from unlazy.papers.bai_lee2020.landscape import landscape_width as landscape_width
 from unlazy.papers.bai_lee2020.landscape import localization_radius as localization_radius
 from unlazy.papers.bai_lee2020.landscape import optimality_bound as optimality_bound
-from unlazy.papers.bai_lee2020.landscape import slack as slack
-from unlazy.papers.bai_lee2020.landscape import slack_bound as slack_bound
 from unlazy.papers.bai_lee2020.matrix_sums import matrix_rademacher as matrix_rademacher
 from unlazy.papers.bai_lee2020.measured_gap import randomized_gap as randomized_gap
 from unlazy.papers.bai_lee2020.noisy_xor import noisy_two_xor as noisy_two_xor

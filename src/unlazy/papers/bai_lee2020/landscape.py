@@ -26,36 +26,22 @@ class CurvatureBound(eqx.Module):
     r"""Both sides of the inequality of `curvature_bound`.
 
     `curvature` $\le$ `bound` $\le$ `regularizer_bound`; without a penalty the last two are equal.
+    The `slack` at finite width is of order $1/m$, and at most the `slack_bound`,
+
+    $$T(W, W^*) = \frac1{nm} \sum_i \ell''_i \sum_r \sigma''(w_{0,r}^\top x_i)^2
+    (w_r^\top x_i)^2 (w^*_r{}^\top x_i)^2
+    \le \frac{\sup \ell''}{m} \max_{r,i} \sigma''(w_{0,r}^\top x_i)^2 B_x^4
+    \|W\|_{2,4}^2 \|W^*\|_{2,4}^2$$
+
+    Source: BL-22, arXiv:1910.01619 Lemma 1, whose proof has a spurious factor 2 in T; in the bound
+    the paper's $C_2 |w_{0,r}^\top x_i|$ is replaced by what it bounds.
     """
 
     curvature: float  # the mean of the Hessian form over the signs, exact
     bound: float
     regularizer_bound: float  # the same with the regulariser's part replaced by its own bound
     slack: float  # T, the only term that falls with the width
-
-
-@entry
-def slack(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
-    r"""The slack of the landscape inequality at finite width, of order $1/m$.
-
-    $$T(W, W^*) = \frac1{nm} \sum_i \ell''_i \sum_r \sigma''(w_{0,r}^\top x_i)^2
-    (w_r^\top x_i)^2 (w^*_r{}^\top x_i)^2$$
-
-    Source: BL-22, arXiv:1910.01619 Lemma 1 (its proof has a spurious factor 2).
-    """
-    return _terms(risk, W, W_star).slack
-
-
-@entry
-def slack_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> float:
-    r"""An upper bound on `slack`.
-
-    $$T \le \frac{\sup \ell''}{m} \max_{r,i} \sigma''(w_{0,r}^\top x_i)^2 B_x^4
-    \|W\|_{2,4}^2 \|W^*\|_{2,4}^2$$
-
-    Source: BL-22, with the paper's $C_2 |w_{0,r}^\top x_i|$ replaced by what it bounds.
-    """
-    return _terms(risk, W, W_star).slack_bound
+    slack_bound: float
 
 
 @entry
@@ -89,7 +75,7 @@ def curvature_bound(risk: QuadraticRisk, W: Movement, W_star: Movement) -> Curva
         True
     """
     at = _terms(risk, W, W_star)
-    return CurvatureBound(at.curvature, at.bound, at.regularizer_bound, at.slack)
+    return CurvatureBound(at.curvature, at.bound, at.regularizer_bound, at.slack, at.slack_bound)
 
 
 @entry

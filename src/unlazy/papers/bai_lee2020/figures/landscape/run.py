@@ -146,7 +146,7 @@ def _by_hand(problem: Problem, row: dict[str, Any], end: Float[Array, "m d"]) ->
         "by_hand_scale": best,
         "bound": bounds[0],
         "least_bound": min(bounds),
-        "slack": bai_lee2020.slack(risk, end, best * W),
+        "slack": bai_lee2020.curvature_bound(risk, end, best * W).slack,
         "dense_curvature": dense.scaled_curvature if is_small else np.nan,
         "lanczos_curvature": row["curvature"],
     }
