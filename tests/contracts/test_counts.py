@@ -23,8 +23,7 @@ X = np.eye(3)
 CALLS = {
     "hermite": ("degree", lambda n: special.hermite(T, n)),
     "hermite_coefficients": ("degree", lambda n: special.hermite_coefficients(jnp.tanh, n)),
-    "hermite_translation": ("degree", lambda n: allenzhu_li_liang2019.hermite_translation(0.5, n)),
-    "hermite_scaling": ("degree", lambda n: allenzhu_li_liang2019.hermite_scaling(0.5, n)),
+    "hermite_affine": ("degree", lambda n: allenzhu_li_liang2019.hermite_affine(n, factor=0.5)),
     "hermite_indicator": ("degree", lambda n: allenzhu_li_liang2019.hermite_indicator(T, n)),
     "truncated_moments": ("degree", lambda n: allenzhu_li_liang2019.truncated_moments(T, n)),
     "window_moment": ("i", allenzhu_li_liang2019.window_moment),

@@ -6,9 +6,8 @@ import pytest
 from scipy.special import binom, factorial, factorial2
 
 from unlazy.papers.allenzhu_li_liang2019 import (
+    hermite_affine,
     hermite_indicator,
-    hermite_scaling,
-    hermite_translation,
     indicator_window,
     truncated_moments,
     window_moment,
@@ -42,16 +41,18 @@ def test_moved_and_scaled_polynomials_expand_in_the_others(s):
     # LG-26: both identities, against the polynomials themselves.
     x = np.linspace(-2, 2, 9)
     h = hermite(x, 12)
-    np.testing.assert_allclose(hermite_translation(s, 12) @ h, hermite(x + s, 12), atol=1e-9)
-    np.testing.assert_allclose(hermite_scaling(s, 12) @ h, hermite(s * x, 12), atol=1e-9)
+    np.testing.assert_allclose(hermite_affine(12, shift=s) @ h, hermite(x + s, 12), atol=1e-9)
+    np.testing.assert_allclose(hermite_affine(12, factor=s) @ h, hermite(s * x, 12), atol=1e-9)
+    both = hermite_affine(12, factor=0.6, shift=s)
+    np.testing.assert_allclose(both @ h, hermite(0.6 * x + s, 12), atol=1e-9)
 
 
 def test_the_identities_hold_at_degrees_whose_factorials_overflow():
     x = np.linspace(-1, 1, 5)
     h = hermite(x, 200)
-    np.testing.assert_allclose(hermite_translation(0.1, 200) @ h, hermite(x + 0.1, 200), atol=1e-9)
+    np.testing.assert_allclose(hermite_affine(200, shift=0.1) @ h, hermite(x + 0.1, 200), atol=1e-9)
     # A factor below 1 cancels: a smaller degree, but beyond 170 the entries stay finite.
-    assert np.isfinite(hermite_scaling(0.5, 200)).all()
+    assert np.isfinite(hermite_affine(200, factor=0.5)).all()
 
 
 @pytest.mark.parametrize("b", [-1.7, -0.4, 0.3, 2.1])

@@ -19,13 +19,10 @@ from unlazy.papers.allenzhu_li_liang2019.function_complexities import (
     function_complexity as function_complexity,
 )
 from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
+    hermite_affine as hermite_affine,
+)
+from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
     hermite_indicator as hermite_indicator,
-)
-from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
-    hermite_scaling as hermite_scaling,
-)
-from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
-    hermite_translation as hermite_translation,
 )
 from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
     indicator_window as indicator_window,

@@ -22,46 +22,45 @@ _ROOT = math.sqrt(2 * math.pi)
 
 
 @entry
-def hermite_translation(shift: int | float, degree: int) -> Float64[np.ndarray, "q q"]:
-    r"""The matrix of $h_i(x + s) = \sum_{k \le i} T_{ik} h_k(x)$, up to the degree given.
+def hermite_affine(
+    degree: int, *, factor: int | float = 1.0, shift: int | float = 0.0
+) -> Float64[np.ndarray, "q q"]:
+    r"""The matrix of $h_i(\gamma x + s) = \sum_j A_{ij} h_j(x)$, up to the degree given.
 
-    $$T_{ik} = \binom ik s^{i-k} \sqrt{\frac{k!}{i!}}$$
+    It is the product $A = TS$ of that of the shift and that of the factor,
 
-    Source: LG-26, arXiv:1811.04918 Definition A.5, there for $\sqrt{i!}\, h_i$.
-
-    Example:
-        >>> print(hermite_translation(2.0, 1))
-        [[1. 0.]
-         [2. 1.]]
-    """
-    check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
-    check_finite(shift, "shift")
-    i, k = np.meshgrid(np.arange(degree + 1), np.arange(degree + 1), indexing="ij")
-    gap = np.maximum(i - k, 0)
-    # The square root of the factorials in logarithms: 171! is beyond a float.
-    size = np.exp((gammaln(i + 1.0) - gammaln(k + 1.0)) / 2 - gammaln(gap + 1.0))
-    return np.where(k <= i, size * float(shift) ** gap, 0.0)
-
-
-@entry
-def hermite_scaling(factor: int | float, degree: int) -> Float64[np.ndarray, "q q"]:
-    r"""The matrix of $h_i(\gamma x) = \sum_j S_{ij} h_j(x)$, up to the degree given.
-
-    $$S_{i, i-2k} = \gamma^{i-2k} (\gamma^2 - 1)^k \binom{i}{2k} \frac{(2k)!}{k!\, 2^k}
+    $$T_{ik} = \binom ik s^{i-k} \sqrt{\frac{k!}{i!}}, \qquad
+    S_{i, i-2k} = \gamma^{i-2k} (\gamma^2 - 1)^k \binom{i}{2k} \frac{(2k)!}{k!\, 2^k}
     \sqrt{\frac{(i-2k)!}{i!}}$$
 
-    Its first column is $\mathbb E h_i(\gamma g)$ for a standard Gaussian.
+    Without a shift its first column is $\mathbb E h_i(\gamma g)$ for a standard Gaussian.
 
     Source: LG-26, arXiv:1811.04918 Definition A.5, there for $\sqrt{i!}\, h_i$.
 
     Example:
-        >>> print(hermite_scaling(2.0, 2)[2] * math.sqrt(2))  # 4x^2 - 1 = 4 (x^2 - 1) + 3
+        >>> print(hermite_affine(1, shift=2.0))
+        [[1. 0.]
+         [2. 1.]]
+        >>> print(hermite_affine(2, factor=2.0)[2] * math.sqrt(2))  # 4x^2 - 1 = 4 (x^2 - 1) + 3
         [3.         0.         5.65685425]
     """
     check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     check_finite(factor, "factor")
+    check_finite(shift, "shift")
+    # A factor of 1 or a shift of 0 gives the identity, with which the product is exact.
+    return _translation(float(shift), degree) @ _scaling(float(factor), degree)
+
+
+def _translation(shift: float, degree: int) -> Float64[np.ndarray, "q q"]:
+    i, k = np.meshgrid(np.arange(degree + 1), np.arange(degree + 1), indexing="ij")
+    gap = np.maximum(i - k, 0)
+    # The square root of the factorials in logarithms: 171! is beyond a float.
+    size = np.exp((gammaln(i + 1.0) - gammaln(k + 1.0)) / 2 - gammaln(gap + 1.0))
+    return np.where(k <= i, size * shift**gap, 0.0)
+
+
+def _scaling(gamma: float, degree: int) -> Float64[np.ndarray, "q q"]:
     S = np.zeros((degree + 1, degree + 1))
-    gamma = float(factor)
     for i in range(degree + 1):
         for k in range(i // 2 + 1):
             j = i - 2 * k

@@ -12,8 +12,8 @@ from scipy.special import ndtr
 from unlazy.core.checks import MOST_IN_TABLE, check_count, check_name, check_positive
 from unlazy.core.entries import entry
 from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
+    hermite_affine,
     hermite_indicator,
-    hermite_scaling,
     indicator_window,
     window_moment,
 )
@@ -210,7 +210,7 @@ def _divisors(method: str, degree: int, c: np.ndarray) -> tuple[np.ndarray, np.n
     if method == "centered":
         return hermite_indicator(np.zeros(()), degree), np.ones(degree + 1)
     # E pdf(b) f(b) over N(0, 1) is E f(g / sqrt 2) / (2 sqrt pi): the first column of a scaling.
-    means = hermite_scaling(math.sqrt(0.5), max(degree - 1, 0))[:, 0]
+    means = hermite_affine(max(degree - 1, 0), factor=math.sqrt(0.5))[:, 0]
     roots = np.sqrt(np.arange(1, degree + 1))
     divisors = np.array([0.5, *(means[:degree] / roots / (2 * math.sqrt(math.pi)))])
     return divisors, np.ones(degree + 1)
