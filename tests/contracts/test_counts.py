@@ -26,7 +26,7 @@ CALLS = {
     "hermite_affine": ("degree", lambda n: allenzhu_li_liang2019.hermite_affine(n, factor=0.5)),
     "hermite_indicator": ("degree", lambda n: allenzhu_li_liang2019.hermite_indicator(T, n)),
     "truncated_moments": ("degree", lambda n: allenzhu_li_liang2019.truncated_moments(T, n)),
-    "window_moment": ("i", allenzhu_li_liang2019.window_moment),
+    "indicator_window": ("i", allenzhu_li_liang2019.indicator_window),
     "relu_series": ("degree", bai_lee2020.relu_series),
     "gegenbauer": ("degree", lambda n: special.gegenbauer(T, 3, n)),
     "gegenbauer_power": ("power", lambda n: special.gegenbauer_power(3, n)),

@@ -30,7 +30,6 @@ from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
 from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
     truncated_moments as truncated_moments,
 )
-from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import window_moment as window_moment
 from unlazy.papers.allenzhu_li_liang2019.indicator_errors import indicator_error as indicator_error
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     indicator_function as indicator_function,

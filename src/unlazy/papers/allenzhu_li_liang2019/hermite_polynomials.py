@@ -6,6 +6,7 @@ The polynomials $h_i$ are orthonormal here; the paper's are $\sqrt{i!}\, h_i$.
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float, Float64
@@ -118,8 +119,33 @@ def truncated_moments(b: Thresholds, degree: int) -> ByDegree:
     return np.stack(L[: degree + 1])
 
 
+class IndicatorWindow(NamedTuple):
+    """The biases that the construction of Lemma 6.3 uses for a degree, see `indicator_window`."""
+
+    low: float
+    high: float
+    degree: int
+
+    @property
+    def moment(self) -> float:
+        r"""Mean correlation of a Hermite polynomial with an indicator, over these biases.
+
+        $$p'_i = \mathbb E_{b_0 \sim N(0,1)}\big[ p_i(-b_0)\, 1\{b_0 \in q_i\} \big]$$
+
+        with $p_i$ of `hermite_indicator` and $q_i$ the window, for $i \ge 1$. The paper's moment is
+        $\sqrt{i!}$ times as large, and at least $(i-1)!!/(200 i^2)$ in size.
+
+        Source: LG-28, arXiv:1811.04918 Claim C.1.
+
+        Example:
+            >>> print(round(indicator_window(1).moment, 6))
+            0.14683
+        """
+        return _moment(*self)
+
+
 @entry
-def indicator_window(i: int) -> tuple[float, float]:
+def indicator_window(i: int) -> IndicatorWindow:
     r"""The interval of biases that the construction of Lemma 6.3 uses for degree i.
 
     $$|b_0| \le \frac1{2i} \ (i \text{ odd}), \qquad 0 < -b_0 \le \frac1{2i} \ (i \text{ even})$$
@@ -128,29 +154,20 @@ def indicator_window(i: int) -> tuple[float, float]:
 
     Example:
         >>> indicator_window(2)
-        (-0.25, 0.0)
+        IndicatorWindow(low=-0.25, high=0.0, degree=2)
     """
     check_count(i, "i", most=MOST_TERMS)
-    return -1 / (2 * i), (1 / (2 * i) if i % 2 else 0.0)
+    return IndicatorWindow(-1 / (2 * i), (1 / (2 * i) if i % 2 else 0.0), i)
 
 
-@entry
+def window_ends(degree: int) -> list[float]:
+    """The ends of the windows of all degrees from 1 to this one."""
+    windows = map(indicator_window, range(1, degree + 1))
+    return [end for window in windows for end in (window.low, window.high)]
+
+
 @functools.lru_cache(maxsize=256)
-def window_moment(i: int) -> float:
-    r"""Mean correlation of a Hermite polynomial with an indicator, over the biases of its window.
-
-    $$p'_i = \mathbb E_{b_0 \sim N(0,1)}\big[ p_i(-b_0)\, 1\{b_0 \in q_i\} \big]$$
-
-    with $p_i$ of `hermite_indicator` and $q_i$ of `indicator_window`, for $i \ge 1$. The paper's
-    moment is $\sqrt{i!}$ times as large, and at least $(i-1)!!/(200 i^2)$ in size.
-
-    Source: LG-28, arXiv:1811.04918 Claim C.1.
-
-    Example:
-        >>> print(round(window_moment(1), 6))
-        0.14683
-    """
-    low, high = indicator_window(i)
+def _moment(low: float, high: float, i: int) -> float:
     nodes, weights = np.polynomial.legendre.leggauss(40)
     b = (low + high) / 2 + (high - low) / 2 * nodes
     density = np.exp(-(b**2) / 2) / _ROOT

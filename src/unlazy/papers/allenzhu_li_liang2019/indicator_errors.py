@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from unlazy.core.checks import as_number, check_positive
 from unlazy.core.entries import entry
-from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import indicator_window
+from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import window_ends
 from unlazy.papers.allenzhu_li_liang2019.indicator_to_function import (
     IndicatorFunction,
     indicator_function,
@@ -187,8 +187,7 @@ def _bias_rule(h: IndicatorFunction, finest: float = 1.0) -> _Rule:
     """A rule over b with panels that break at every window and resolve a step of width `finest`."""
     if h.method == "centered":  # indicators without a bias
         return _Rule(np.zeros(1), np.ones(1))
-    windows = [edge for i in range(1, h.degree + 1) for edge in indicator_window(i)]
-    windows = windows if h.method == "paper" else []
+    windows = window_ends(h.degree) if h.method == "paper" else []
     edges = np.unique([*np.arange(-_REACH, _REACH + 1), *windows])
     fine = np.arange(-_REACH, _REACH, max(4 * finest, 0.05)) if finest < 0.25 else edges
     b = _panels(np.unique([*edges, *fine])[None, :])

@@ -15,7 +15,7 @@ from unlazy.papers.allenzhu_li_liang2019.hermite_polynomials import (
     hermite_affine,
     hermite_indicator,
     indicator_window,
-    window_moment,
+    window_ends,
 )
 from unlazy.papers.shared import PowerSeries
 from unlazy.papers.shared.conditions import check_epsilon
@@ -108,8 +108,7 @@ class IndicatorFunction(eqx.Module):
         """A fine grid of b, with the ends of every window; one point if h does not depend on b."""
         if self.method in ("bias-free", "centered"):
             return np.zeros(1)
-        edges = [edge for i in range(1, self.degree + 1) for edge in indicator_window(i)]
-        return np.unique([*np.linspace(-8, 8, 321), *edges])
+        return np.unique([*np.linspace(-8, 8, 321), *window_ends(self.degree)])
 
     def _polynomials(self, a: np.ndarray) -> np.ndarray:
         least = np.min(self.limits)
@@ -126,7 +125,7 @@ class IndicatorFunction(eqx.Module):
         beta = np.ones((self.degree + 1, *b.shape))
         if self.method == "paper":
             for i in range(1, self.degree + 1):
-                low, high = indicator_window(i)
+                low, high, _ = indicator_window(i)
                 beta[i] = (low <= b) & ((b <= high) if i % 2 else (b < high))
         return beta
 
@@ -199,8 +198,8 @@ def _divisors(method: str, degree: int, c: np.ndarray) -> tuple[np.ndarray, np.n
         return G, G
     if method == "paper":
         windows = [indicator_window(i) for i in range(1, degree + 1)]
-        sizes = [1.0, *(float(ndtr(high) - ndtr(low)) for low, high in windows)]
-        return np.array([0.5, *(window_moment(i) for i in range(1, degree + 1))]), np.array(sizes)
+        sizes = [1.0, *(float(ndtr(window.high) - ndtr(window.low)) for window in windows)]
+        return np.array([0.5, *(window.moment for window in windows)]), np.array(sizes)
     even = np.flatnonzero(c[2::2])
     if len(even):
         raise ValueError(
