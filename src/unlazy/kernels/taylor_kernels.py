@@ -14,6 +14,7 @@ from unlazy.core.checks import MOST_FACTORIAL, check_count, check_finite
 from unlazy.core.entries import entry
 from unlazy.kernels.blocks import check_pair
 from unlazy.kernels.differentiation import at_precision
+from unlazy.linalg.full_precision import full_product
 
 _ENTRIES = 2**24  # of the features held at a time: 128 MB in float64
 
@@ -83,7 +84,7 @@ def taylor_kernel(
         for start in range(0, len(W), block):
             part = slice(start, start + block)
             sums = sums + _products(sigma, order, rows1, rows2, W[part], squares[part])
-        K = scale * _matmul(rows1, rows2.T) ** order * sums
+        K = scale * full_product(rows1, rows2.T) ** order * sums
         return (K + K.T) / 2 if x2 is None else K
 
     return at_precision(evaluate, x1, x2, dtype)
@@ -92,9 +93,5 @@ def taylor_kernel(
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _products(sigma: Activation, order: int, x1, x2, W, squares) -> Float[Array, "n1 n2"]:
     derivative = sigma.derivative(order)
-    features1, features2 = (derivative(_matmul(x, W.T)) for x in (x1, x2))
-    return _matmul(features1 * squares[None, :], features2.T)
-
-
-def _matmul(A, B):
-    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)
+    features1, features2 = (derivative(full_product(x, W.T)) for x in (x1, x2))
+    return full_product(features1 * squares[None, :], features2.T)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from unlazy.core.checks import check_count, check_inputs, check_labels, check_positive
 from unlazy.core.entries import entry
+from unlazy.linalg.full_precision import full_product
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.train.history import History
 from unlazy.train.loop import Progress, Record, run_loop
@@ -43,10 +44,11 @@ class _GramDescent:
         scale = data.learning_rate / math.sqrt(self.net.width)
         G = -scale * slope * resid[:, None] * data.start.a[None, :]
         C, count = state.C + G, state.step + 1
+        # In full precision, because errors in updates of the pre-activations add up.
         P = jax.lax.cond(
             count % self.refresh_every == 0,
             lambda: self._preactivations(C, data),
-            lambda: state.P + _product(data.K, G),
+            lambda: state.P + full_product(data.K, G),
         )
         return jnp.sum(resid**2) / 2, _State(P, C, count)
 
@@ -54,7 +56,7 @@ class _GramDescent:
         return TwoLayerParams(W=data.start.W + state.C.T @ data.x, a=data.start.a)
 
     def _preactivations(self, C: Float[Array, "n m"], data: _Data) -> Float[Array, "n m"]:
-        return self.net.preactivations(data.start, data.x) + _product(data.K, C)
+        return self.net.preactivations(data.start, data.x) + full_product(data.K, C)
 
 
 @entry
@@ -98,15 +100,10 @@ def gram_descent(
     return run_loop(
         _GramDescent(net, refresh_every),
         _State(P, jnp.zeros_like(P), jnp.zeros((), int)),
-        _Data(x, y, _product(x, x.T), params, jnp.asarray(learning_rate, P.dtype)),
+        _Data(x, y, full_product(x, x.T), params, jnp.asarray(learning_rate, P.dtype)),
         steps=steps,
         record=record,
         record_every=record_every,
         stop=stop,
         progress=progress,
     )
-
-
-def _product(A: Float[Array, "a b"], B: Float[Array, "b c"]) -> Float[Array, "a c"]:
-    # Errors in updates of the pre-activations add up: a GPU's TF32 is not good enough for them.
-    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)

@@ -4,7 +4,6 @@
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float
 from unlazy.core.checks import check_finite, check_inputs, check_labels
 from unlazy.core.entries import entry
 from unlazy.escape import regularizer
+from unlazy.linalg.full_precision import full_product
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients, quadratic_term
@@ -31,6 +31,7 @@ class QuadraticRisk(eqx.Module):
     Source: BL-10 to BL-12, arXiv:1910.01619 section 3. The paper's $L^Q$ has $\lambda = 0$.
 
     Example:
+        >>> import jax
         >>> net = TwoLayer(inputs=2, width=4, activation="relu3", init="symmetric")
         >>> params = net.init(key=jax.random.key(0))
         >>> risk = QuadraticRisk.of(net, params, jnp.eye(2), jnp.array([1.0, -1.0]))
@@ -89,7 +90,7 @@ class QuadraticRisk(eqx.Module):
     def gradient(self, W: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The gradient in closed form."""
         slope, _ = self._slopes(W)
-        G = _product((self.S * self._movements(W) * slope[:, None]).T, self.x)
+        G = full_product((self.S * self._movements(W) * slope[:, None]).T, self.x)
         return G + self._penalty(regularizer.gradient, W)
 
     @entry
@@ -99,7 +100,7 @@ class QuadraticRisk(eqx.Module):
         slope, curvature = self._slopes(W)
         dF = jnp.sum(self.S * Z * ZV, axis=1)
         H = self.S * (ZV * slope[:, None] + Z * (curvature * dF)[:, None])
-        return _product(H.T, self.x) + self._penalty(lambda W: regularizer.hvp(W, V), W)
+        return full_product(H.T, self.x) + self._penalty(lambda W: regularizer.hvp(W, V), W)
 
     def _slopes(self, W: Float[Array, "m d"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """First and second derivative of the mean loss with respect to each output."""
@@ -110,7 +111,7 @@ class QuadraticRisk(eqx.Module):
         expected = (self.S.shape[1], self.x.shape[1])
         if jnp.shape(W) != expected:
             raise ValueError(f"`W` must have shape {expected}, got W.shape={jnp.shape(W)}.")
-        return _product(self.x, jnp.asarray(W, self.x.dtype).T)
+        return full_product(self.x, jnp.asarray(W, self.x.dtype).T)
 
     def _penalty(self, term, W: Float[Array, "m d"]):
         # Without a penalty not 0 times it, which would be nan where it overflows.
@@ -124,7 +125,3 @@ def quadratic_risk(W: Float[Array, "m d"], risk: QuadraticRisk) -> Float[Array, 
 
 
 _coefficients = eqx.filter_jit(coefficients)
-
-
-def _product(A: Float[Array, "a b"], B: Float[Array, "b c"]) -> Float[Array, "a c"]:
-    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)

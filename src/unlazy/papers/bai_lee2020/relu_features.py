@@ -18,6 +18,7 @@ from unlazy.core.checks import check_count, check_finite, check_inputs, check_na
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.linalg import eigh
+from unlazy.linalg.full_precision import full_product
 from unlazy.papers.shared.activation_patterns import Inputs
 from unlazy.papers.shared.quadratic_fit import checked_direction
 from unlazy.special import funk_hecke, gegenbauer, gegenbauer_power, harmonic_dimension, hermite
@@ -160,12 +161,14 @@ def _least_squares(W, alpha: float, beta: np.ndarray, q: int, x: Inputs, ridge: 
     x = np.asarray(x, np.float64)
     y = alpha * (x @ beta) ** q
     with float64():
-        gram = sum(_matmul(Phi, Phi.T) for Phi in _feature_blocks(x, W))
+        gram = sum(full_product(Phi, Phi.T) for Phi in _feature_blocks(x, W))
         eigen = eigh(gram + ridge * jnp.eye(len(x)))
         vectors, values = np.asarray(eigen.vectors), np.asarray(eigen.values)
         keep = values > len(x) * np.finfo(np.float64).eps * values[0]
         solution = vectors[:, keep] @ ((vectors[:, keep].T @ y) / values[keep])
-        parts = [np.asarray(_matmul(Phi.T, jnp.asarray(solution))) for Phi in _feature_blocks(x, W)]
+        parts = [
+            np.asarray(full_product(Phi.T, jnp.asarray(solution))) for Phi in _feature_blocks(x, W)
+        ]
     a = len(W) * np.concatenate(parts)
     return RidgeReadout(a, float(np.mean(a**2)))
 
@@ -178,11 +181,7 @@ def _feature_blocks(x: Float64[np.ndarray, "n d"], W: Float64[np.ndarray, "q d"]
 
 @jax.jit
 def _features(x: Float64[Array, "n d"], W: Float64[Array, "b d"]) -> Float64[Array, "n b"]:
-    return jnp.maximum(_matmul(x, W.T), 0)
-
-
-def _matmul(A, B):
-    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)
+    return jnp.maximum(full_product(x, W.T), 0)
 
 
 _FORMS = {"hermite": _hermite, "zonal": _zonal, "least-squares": _least_squares}

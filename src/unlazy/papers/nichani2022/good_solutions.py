@@ -15,11 +15,11 @@ from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 from unlazy.data import LowPlusSparse, Target
 from unlazy.escape import Directions
+from unlazy.linalg.full_precision import full_product
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients
 from unlazy.papers.nichani2022.assumptions import checked_parts
 from unlazy.papers.nichani2022.low_parts import LinearFit, low_part, regression_points
-from unlazy.papers.nichani2022.regularized_risk import product
 from unlazy.papers.nichani2022.sparse_parts import sparse_part
 from unlazy.papers.nichani2022.sphere_start import check_sphere_start
 from unlazy.papers.shared.activation_patterns import Inputs
@@ -155,7 +155,7 @@ def _linear_squares(
 
 @jax.jit
 def _square_sums(net: TwoLayer, params0: TwoLayerParams, dW, signs, x) -> Float64[Array, " q"]:
-    features = coefficients(net.activation, params0, x, 1) * product(x, dW.T)
-    drawn = jnp.sum(product(features, signs.T) ** 2, axis=0)
+    features = coefficients(net.activation, params0, x, 1) * full_product(x, dW.T)
+    drawn = jnp.sum(full_product(features, signs.T) ** 2, axis=0)
     # The mean over all signs has no cross terms.
     return jnp.append(drawn, jnp.sum(features**2)) / net.width

@@ -16,12 +16,12 @@ from unlazy.core.float64 import float64
 from unlazy.curvature.certification import Certificate, certify
 from unlazy.escape.good_directions.projectors import SampleProjector
 from unlazy.escape.penalty import regularizer
+from unlazy.linalg.full_precision import full_product
 from unlazy.papers.bai_lee2020.landscape import Movement
 from unlazy.papers.nichani2022.regularized_risk import (
     RegularizedRisk,
     columns,
     neuron_slopes,
-    product,
 )
 
 _ENTRIES = 2**22  # of an array over points and neurons: 32 MB in float64
@@ -201,15 +201,15 @@ def _block(
 ) -> Float[Array, ""]:
     geometry = risk.geometry
     slope, curvature = risk.slopes(W)
-    Z_star = product(geometry.term.x, moves.T)
+    Z_star = full_product(geometry.term.x, moves.T)
     linear = columns(geometry.term, rows) * Z_star
     first, second = neuron_slopes(risk, W, rows)
     bent = slope * jnp.sum(second * Z_star**2, axis=1) / math.sqrt(risk.width)
     data = jnp.mean(curvature * jnp.sum((first * Z_star) ** 2, axis=1) / risk.width + bent)
-    other = columns(projector.term, rows) * product(projector.term.x, moves.T)
-    q = product(projector.U.T, other)
-    inside = product(projector.U, q)
-    parts = (other - inside, inside, linear - product(geometry.carry, q))
+    other = columns(projector.term, rows) * full_product(projector.term.x, moves.T)
+    q = full_product(projector.U.T, other)
+    inside = full_product(projector.U, q)
+    parts = (other - inside, inside, linear - full_product(geometry.carry, q))
     squares = [jnp.sum(part**2) / (len(part) * risk.width) for part in parts]
     return data + 2 * sum(
         lam * square for lam, square in zip(risk.strengths[:3], squares, strict=True)

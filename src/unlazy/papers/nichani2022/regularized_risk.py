@@ -7,7 +7,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from unlazy.core.checks import check_count, check_finite, check_labels, check_positive
@@ -15,6 +14,7 @@ from unlazy.core.entries import entry
 from unlazy.escape import Directions
 from unlazy.escape.good_directions.linear_term import LinearTerm
 from unlazy.escape.penalty import regularizer
+from unlazy.linalg.full_precision import full_product
 from unlazy.losses import PointwiseLoss, check_targets, pointwise
 from unlazy.nets.expansion import coefficients, linear_term, quadratic_term
 
@@ -99,8 +99,8 @@ class RegularizedRisk(eqx.Module):
             net, start = self.geometry.net, self.geometry.params
             W0 = start.W.astype(W.dtype)
             x, a = self.geometry.term.x.astype(W.dtype), start.a.astype(W.dtype)
-            f = [net.activation(product(x, V.T)) for V in (W0 + W, W0)]
-            return product(f[0] - f[1], a) / math.sqrt(self.width)
+            f = [net.activation(full_product(x, V.T)) for V in (W0 + W, W0)]
+            return full_product(f[0] - f[1], a) / math.sqrt(self.width)
         return self.geometry.term(W) + self.quadratic(W)
 
     @entry
@@ -113,7 +113,7 @@ class RegularizedRisk(eqx.Module):
     def movements(self, W: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """The changes `Z` of the pre-activations."""
         W = self.geometry.term.as_movement(W)
-        return product(self.geometry.term.x.astype(W.dtype), W.T)
+        return full_product(self.geometry.term.x.astype(W.dtype), W.T)
 
     @entry
     def penalties(self, W: Float[Array, "m d"]) -> list[Float[Array, ""]]:
@@ -182,10 +182,10 @@ def neuron_slopes(
     """First and second derivative of these neurons' outputs, times their output weights."""
     term, start = risk.geometry.term, risk.geometry.params
     x = term.x.astype(W.dtype)
-    Z = product(x, W[rows].T)
+    Z = full_product(x, W[rows].T)
     if risk.network:
         sigma, a = risk.geometry.net.activation, start.a[rows].astype(W.dtype)
-        H = Z + product(x, start.W[rows].astype(W.dtype).T)
+        H = Z + full_product(x, start.W[rows].astype(W.dtype).T)
         return a[None, :] * sigma.derivative(1)(H), a[None, :] * sigma.derivative(2)(H)
     T = risk.T[:, rows].astype(W.dtype)
     return columns(term, rows).astype(W.dtype) + T * Z, T
@@ -232,8 +232,3 @@ def theory_strengths(
 @eqx.filter_jit
 def _second_coefficients(sigma, params, x: Float[Array, "n d"]) -> Float[Array, "n m"]:
     return coefficients(sigma, params, x, 2)
-
-
-def product(A: ArrayLike, B: ArrayLike) -> Array:
-    """The product of two matrices at full precision."""
-    return jnp.matmul(A, B, precision=jax.lax.Precision.HIGHEST)
