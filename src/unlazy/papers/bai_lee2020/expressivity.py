@@ -14,7 +14,13 @@ from unlazy.core.entries import entry
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.bai_lee2020.relu_features import Method, relu_readout
 from unlazy.papers.shared.activation_patterns import Inputs
-from unlazy.papers.shared.quadratic_fit import QuadraticFit, check_start, checked_direction, report
+from unlazy.papers.shared.quadratic_fit import (
+    QuadraticFit,
+    check_start,
+    checked_direction,
+    checked_terms,
+    report,
+)
 
 
 @entry
@@ -102,15 +108,9 @@ def ridge_sum(
         >>> ridge_sum(net, params, [1.0, -1.0], np.eye(3)[:2], [2, 4], x).max_error < 0.3
         True
     """
-    terms = list(zip(alphas, betas, powers, strict=False))
-    if not len(alphas) == len(betas) == len(powers) or not 1 <= len(terms) <= net.width // 2:
-        raise ValueError(
-            "`alphas`, `betas` and `powers` must be as many, from 1 to the number of pairs "
-            f"{net.width // 2}, got {len(alphas)}, {len(betas)} and {len(powers)}."
-        )
     for power in powers:
         _check_power(power, "powers")
-    terms = [(float(alpha), np.asarray(beta), int(power)) for alpha, beta, power in terms]
+    terms = checked_terms(net, alphas, betas, powers)
     return _sum(net, params0, terms, x, method=method, ridge=ridge, delta=delta)
 
 

@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from unlazy.activations import Activation
-from unlazy.core.checks import as_array, check_count, check_finite
+from unlazy.core.checks import check_count
 from unlazy.core.entries import entry
 from unlazy.data import target
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.papers.nichani2022.sphere_start import check_sphere_start, zonal_coefficients
 from unlazy.papers.shared.activation_patterns import Inputs
-from unlazy.papers.shared.quadratic_fit import QuadraticFit, checked_direction, report
+from unlazy.papers.shared.quadratic_fit import QuadraticFit, checked_terms, report
 from unlazy.special import gegenbauer, gegenbauer_power, harmonic_dimension
 
 
@@ -66,7 +66,9 @@ def sparse_part(
         2028.4 True
     """
     radius = check_sphere_start(net, params0, x)
-    terms = _checked_terms(net, alphas, betas, powers)
+    for power in powers:
+        check_count(power, "powers", least=2)
+    terms = checked_terms(net, alphas, betas, powers)
     m, d, groups = net.width, net.inputs, len(terms)
     units = np.asarray(params0.W, np.float64)[: m // 2] / net.init_scale
     dW, limit = np.zeros((m, d)), 0.0
@@ -98,23 +100,3 @@ def zonal_inverse(sigma: Activation, d: int, power: int) -> Float64[np.ndarray, 
     degrees = np.flatnonzero(q).tolist()
     q[degrees] /= zonal_coefficients(sigma, 2, d, degrees, learned=power + 1)
     return q
-
-
-def _checked_terms(net: TwoLayer, alphas, betas, powers) -> list[tuple[float, np.ndarray, int]]:
-    pairs = net.width // 2
-    if not len(alphas) == len(betas) == len(powers) or not 1 <= len(alphas) <= pairs:
-        raise ValueError(
-            "`alphas`, `betas` and `powers` must be as many, from 1 to the number of pairs "
-            f"{pairs}, got {len(alphas)}, {len(betas)} and {len(powers)}."
-        )
-    check_finite(as_array(alphas, "alphas"), "alphas")
-    for power in powers:
-        check_count(power, "powers", least=2)
-    directions = [
-        checked_direction(beta, net.inputs, f"betas[{q}]")
-        for q, beta in enumerate(np.asarray(betas, np.float64))
-    ]
-    return [
-        (float(alpha), beta, int(power))
-        for alpha, beta, power in zip(alphas, directions, powers, strict=True)
-    ]

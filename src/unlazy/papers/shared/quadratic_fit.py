@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from unlazy.core.checks import check_finite, check_inputs
+from unlazy.core.checks import as_array, check_finite, check_inputs
 from unlazy.core.float64 import float64
 from unlazy.nets import TwoLayer, TwoLayerParams
 from unlazy.nets.expansion import coefficients, linear_term
@@ -142,6 +142,23 @@ def check_norms(x: Inputs, d: int, radius: float, formula: str) -> None:
             f"{norms[worst]:.6g} in row {worst}. Make the network with another init_scale, or "
             "rescale the rows."
         )
+
+
+def checked_terms(
+    net: TwoLayer, alphas, betas, powers
+) -> list[tuple[float, Float64[np.ndarray, " d"], int]]:
+    """Factor, direction and power of each summand; raise unless each can have a pair of twins."""
+    pairs = net.width // 2
+    if not len(alphas) == len(betas) == len(powers) or not 1 <= len(alphas) <= pairs:
+        raise ValueError(
+            "`alphas`, `betas` and `powers` must be as many, from 1 to the number of pairs "
+            f"{pairs}, got {len(alphas)}, {len(betas)} and {len(powers)}."
+        )
+    check_finite(as_array(alphas, "alphas"), "alphas")
+    return [
+        (float(alpha), checked_direction(beta, net.inputs, f"betas[{q}]"), int(power))
+        for q, (alpha, beta, power) in enumerate(zip(alphas, betas, powers, strict=True))
+    ]
 
 
 def checked_direction(
