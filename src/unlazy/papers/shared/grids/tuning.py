@@ -65,10 +65,14 @@ def best_values(
     `where` selects rows first, such as `solver="ridge"`.
     """
     for name, value in where.items():
-        rows = table[name] == value
-        table = {column: values[rows] for column, values in table.items()}
+        table = picked(table, table[name] == value)
     best = best_rows(table, by)
     return np.array([table[of][best[seed]] if seed in best else np.inf for seed in seeds])
+
+
+def picked(table: Table, rows: np.ndarray) -> Table:
+    """The rows of a table with these numbers, or where this is true."""
+    return {name: column[rows] for name, column in table.items()}
 
 
 def merge(tables: Sequence[Table]) -> Table:

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from unlazy.experiments import Claim, Results, least, with_record
-from unlazy.papers.allenzhu_li2019.figures.figure4.config import Config, HandBuilt
+from unlazy.papers.allenzhu_li2019.figures.figure4.config import Config
 from unlazy.papers.allenzhu_li2019.parity_networks import parity_network
-from unlazy.papers.shared.grids.tuning import merge, shown
+from unlazy.papers.shared.grids.tuning import merge, picked, shown
 
 # Errors of the paper's hand-built networks, and their |W|_F / sqrt(d).
 QUOTED = {0.12: 9.7, 0.037: 12.5, 0.011: 13.8}
@@ -25,12 +25,11 @@ class Runs:
 
     def __init__(self, config: Config, results: Results) -> None:
         tables = {cell.config: result.table for cell, result in results.items()}
-        built = next(table for one, table in tables.items() if isinstance(one, HandBuilt))
-        self.built = {name: column[np.argsort(built["norm"])] for name, column in built.items()}
+        built = tables[config.built]
+        self.built = picked(built, np.argsort(built["norm"]))
         trained = {one.width: tables[one] for one in config.trainings}
         self.by_width = {
-            width: {name: column[~table["diverged"]] for name, column in table.items()}
-            for width, table in trained.items()
+            width: picked(table, ~table["diverged"]) for width, table in trained.items()
         }
         self.all = merge(list(self.by_width.values()))
 
@@ -56,8 +55,7 @@ def _slope(degree: int) -> float:
 
 def claims(config: Config, results: Results) -> list[Claim]:
     runs = Runs(config, results)
-    listed = [*_trained(config, runs), *_built(config, runs)]
-    return with_record(listed, config.refuted)
+    return with_record([*_trained(config, runs), *_built(config, runs)], config.refuted)
 
 
 def _trained(config: Config, runs: Runs) -> Iterator[Claim]:
