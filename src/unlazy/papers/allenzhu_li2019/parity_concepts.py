@@ -44,9 +44,8 @@ def parity_concept(
         )
     slope = math.sqrt(2 * inputs / k)
     base = BiasedConcept.ridge(np.eye(k), [[0.0, slope]] * k, np.eye(inputs)[chosen])
-    outer = _as_ridges(range(k), k, k ** (k / 2) / math.sqrt(k), twice=True)
-    a = np.tile(outer.a, (k, 1))
-    composite = BiasedConcept.ridge(a, [outer.power] * 2**k, outer.w)
+    outer = _as_ridges(range(k), k, outputs=k, twice=True)
+    composite = BiasedConcept.ridge(np.tile(outer.a, (k, 1)), outer.powers, outer.w)
     return ResidualConcept(base, composite, alpha)
 
 
@@ -75,17 +74,14 @@ def parities_concept(parities: ComposedParities, *, inputs: int | None = None) -
     check_count(d, "inputs", least=parities.inputs)
     if parities.beta == 0:
         raise ValueError("`beta` must not be zero for a concept, whose base has size 1.")
-    parts = [
-        _as_ridges(group, d, d ** (len(group) / 2) / math.sqrt(k)) for group in parities.groups
-    ]
+    parts = [_as_ridges(group, d, outputs=k) for group in parities.groups]
     base = BiasedConcept.ridge(
         np.asarray(block_diag(*(part.a for part in parts))),
-        [part.power for part in parts for _ in part.a],
+        [power for part in parts for power in part.powers],
         np.concatenate([part.w for part in parts]),
     )
-    outer = _as_ridges(parities.outer, k, k ** (len(parities.outer) / 2) / math.sqrt(k))
-    signed = np.outer(parities.signs, outer.a)
-    composite = BiasedConcept.ridge(signed, [outer.power] * len(outer.a), outer.w)
+    outer = _as_ridges(parities.outer, k, outputs=k)
+    composite = BiasedConcept.ridge(np.outer(parities.signs, outer.a), outer.powers, outer.w)
     return ResidualConcept(base, composite, parities.alpha / parities.beta)
 
 
@@ -93,21 +89,22 @@ class _Ridges(NamedTuple):
     """A sum of powers of linear forms as `BiasedConcept.ridge` takes it."""
 
     a: Float64[np.ndarray, " p"]
-    power: list[float]  # one function for all
+    powers: list[list[float]]  # the same function for all
     w: Float64[np.ndarray, "p d"]
 
 
 def _as_ridges(
-    coordinates: Sequence[int], inputs: int, size: float, *, twice: bool = False
+    coordinates: Sequence[int], inputs: int, *, outputs: int, twice: bool = False
 ) -> _Ridges:
-    """`size` times the product of the coordinates of a unit vector, each power once or `twice`."""
+    """The product of all sqrt(inputs) z_j, over sqrt(outputs), with each power once or `twice`."""
     g = len(coordinates)
     terms = 2**g if twice else 2 ** (g - 1)  # the latter with a last sign that is always positive
     signs = np.where(np.arange(terms)[:, None] >> np.arange(g)[None, :] & 1 == 1, -1.0, 1.0)
+    size = inputs ** (g / 2) / math.sqrt(outputs)
     total = size * g ** (g / 2) / (math.factorial(g) * terms)
     w = np.zeros((terms, inputs))
     w[:, list(coordinates)] = signs / math.sqrt(g)
     # Factors are at most 1: the rest of a larger total goes into the function.
     # (sqrt(2) z)^g: the argument of a ridge function is divided by sqrt(2).
     power = [0.0] * g + [max(total, 1.0) * 2.0 ** (g / 2)]
-    return _Ridges(min(total, 1.0) * np.prod(signs, axis=1), power, w)
+    return _Ridges(min(total, 1.0) * np.prod(signs, axis=1), [power] * terms, w)

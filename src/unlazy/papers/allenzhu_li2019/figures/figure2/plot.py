@@ -17,6 +17,7 @@ _MARKS: dict[str, dict[str, Any]] = {
     "NTK": {"marker": "^", "ls": "--", "lw": 1.1},
     "last": {"marker": "v", "ls": ":", "lw": 1.1},
 }
+_HOLLOW: dict[str, Any] = {"mfc": "white", "ls": "none"}
 _AVERAGED: dict[str, Any] = {"marker": "x", "ls": "none", "ms": 4}
 _ZERO: dict[str, Any] = {"color": "gray", "lw": 0.8, "ls": (0, (1, 3))}
 _THRESHOLD: dict[str, Any] = {"color": "black", "lw": 1.1, "ls": "--"}
@@ -34,8 +35,7 @@ def plot(config: Config, results: Results) -> Figure:
     drawn = [c.along(method) * c.unit for c in every for method in c.panel.networks]
     drawn += [np.mean(c.limit(method)) * c.unit for c in every for method in LIMITS]
     top = max(c.energy * c.unit for c in every)  # predicting zero
-    heights = [top, *np.minimum(np.concatenate(drawn, axis=None), top)]
-    heights += [c.unit for c in every]
+    heights = [top, *(c.unit for c in every), *np.minimum(np.concatenate(drawn, axis=None), top)]
     axes[0].set_ylim(spanning(heights, 0.7, 1.4, otherwise=(0.01, 10.0)))
     round_ticks(axes[0])
     task, start = config.panels[0].task, ", start by fan-in" if config.fan_in else ""
@@ -78,13 +78,12 @@ def _plot_kernels(ax: Axes, curves: Curves, end: float) -> None:
         places = np.array(panel.kernel_widths) * beside
         if panel.sgd_kernels:
             ax.plot(places, curves.along(method).mean(axis=1) * unit, **style)
-        hollow: dict[str, Any] = style | {"mfc": "white", "ls": "none"}
-        ax.plot(places, curves.exact(method).mean(axis=1) * unit, **hollow)
+        ax.plot(places, curves.exact(method).mean(axis=1) * unit, **(style | _HOLLOW))
         if method in TANGENT:
             averaged = curves.along(method, solver="ridge").mean(axis=1) * unit
             ax.plot(places, averaged, **(style | _AVERAGED))
         if method in LIMITS:
-            ax.plot([end * beside], [np.mean(curves.limit(method)) * unit], **hollow)
+            ax.plot([end * beside], [np.mean(curves.limit(method)) * unit], **(style | _HOLLOW))
 
 
 def _legend(fig: Figure, config: Config) -> None:
@@ -101,8 +100,7 @@ def _legend(fig: Figure, config: Config) -> None:
     for mode, style in _MARKS.items():
         if trained:
             handles.append(Line2D([], [], **gray, **style, label=f"{said[mode]}, SGD"))
-        hollow: dict[str, Any] = style | {"ls": "none", "mfc": "white"}
-        handles.append(Line2D([], [], **gray, **hollow, label=f"{said[mode]}, exact"))
+        handles.append(Line2D([], [], **gray, **style | _HOLLOW, label=f"{said[mode]}, exact"))
     handles.append(Line2D([], [], **gray, **_AVERAGED, label="NTK averaged over outputs, exact"))
     handles += [
         Line2D([], [], **_THRESHOLD, label=r"only $F$ learnt, $k\alpha^2$"),
