@@ -12,9 +12,6 @@ from unlazy.core.checks import check_finite
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
 
-_STEPS = (-1.0, -0.5, 0.5, 1.0)  # of the reach, where the second derivative is compared
-
-
 Constants = tuple[int | float, int | float, int | float]
 
 
@@ -100,10 +97,8 @@ def _least_constants(sigma: Activation, Z0: Array, reach: Array) -> tuple[float,
     """The smallest constants that the pre-activations leave possible."""
     first, second = sigma.derivative(1), sigma.derivative(2)
     at_start = second(Z0)
-    change = 0.0
-    for step in _STEPS:
-        moved = step * reach
-        change = max(change, _largest_ratio(second(Z0 + moved) - at_start, moved + 0 * Z0))
+    moves = [step * reach + 0 * Z0 for step in (-1.0, -0.5, 0.5, 1.0)]
+    change = max(_largest_ratio(second(Z0 + move) - at_start, move) for move in moves)
     return _largest_ratio(first(Z0), Z0**2), _largest_ratio(at_start, Z0), change
 
 

@@ -85,7 +85,9 @@ def stationary_risk(
     if not np.any(np.asarray(W_star)):
         raise ValueError("`W_star` must move a neuron, got a movement of zeros.")
     with float64():
-        opt = float(_clean(net, params, x, y, loss).data_term(jnp.asarray(W_star, jnp.float64)))
+        wide = TwoLayerParams(*(jnp.asarray(v, jnp.float64) for v in (params.W, params.a)))
+        clean = QuadraticRisk.of(net, wide, x, y, loss=loss)
+        opt = float(clean.data_term(jnp.asarray(W_star, jnp.float64)))
         norms = [float(norm_2p(jnp.asarray(V, jnp.float64), 4)) for V in (W, W_star)]
     theory = landscape_theory(
         opt=opt,
@@ -105,9 +107,3 @@ def stationary_risk(
     )
     # The theory's norm has C' = 1.
     return StationaryRisk(theory, landscape, opt, norms[0], (norms[0] / theory.norm) ** 8)
-
-
-def _clean(net, params, x, y, loss) -> QuadraticRisk:
-    """The clean risk in float64; call it inside that scope."""
-    wide = TwoLayerParams(*(jnp.asarray(v, jnp.float64) for v in (params.W, params.a)))
-    return QuadraticRisk.of(net, wide, x, y, loss=loss)
