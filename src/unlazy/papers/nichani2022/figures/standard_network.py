@@ -56,9 +56,7 @@ def dense_target(d: int, *, key: PRNGKeyArray) -> data.Target:
     """A random dense quadratic form plus a cubic ridge, each with half the mean square."""
     key_A, key_beta = jr.split(key)
     return data.target(
-        "quadratic-plus-cubic",
-        matrix=jr.normal(key_A, (d, d)),
-        beta=jnp.asarray(jr.normal(key_beta, (d,))),
+        "quadratic-plus-cubic", matrix=jr.normal(key_A, (d, d)), beta=jr.normal(key_beta, (d,))
     )
 
 
@@ -67,13 +65,11 @@ def authors_init(net: BiasedTwoLayer, *, key: PRNGKeyArray) -> BiasedTwoLayerPar
     key_W, key_a = jr.split(key)
     m, d = net.width, net.inputs
 
-    def uniform(own: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Float[Array, "..."]:
-        bound = math.sqrt(3 / (2 * fan_in))
+    def uniform(own: PRNGKeyArray, *shape: int) -> Float[Array, "..."]:
+        bound = math.sqrt(3 / (2 * shape[-1]))  # the last axis runs over the inputs
         return jr.uniform(own, shape, minval=-bound, maxval=bound)
 
-    return BiasedTwoLayerParams(
-        W=uniform(key_W, (m, d), d), b=jnp.zeros(m), a=uniform(key_a, (m,), m)
-    )
+    return BiasedTwoLayerParams(W=uniform(key_W, m, d), b=jnp.zeros(m), a=uniform(key_a, m))
 
 
 def authors_target(d: int, *, key: PRNGKeyArray) -> data.Target:

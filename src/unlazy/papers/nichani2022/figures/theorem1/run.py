@@ -37,7 +37,8 @@ def run(config: Descents, *, seed: int, progress: Progress) -> CellResult:
     with reproducible():
         for done, trial in enumerate(seeds):
             key = jr.fold_in(jr.key(38), trial)
-            found.append(_curves(config, drawn(config, key), key))
+            keys = jr.split(jr.fold_in(key, 1), config.steps // config.record_every)
+            found.append(np.asarray(_descend(config, drawn(config, key), keys), np.float64))
             progress(done + 1, config.trials)
     axes = {"seed": np.array(seeds), "penalised": np.array([0, 1]), "step": steps}
     values = np.moveaxis(np.stack(found), -1, 0)  # by trial, setting and step
@@ -53,9 +54,8 @@ def drawn(config: Descents, key: PRNGKeyArray) -> Trial:
         p.points(count, key=own)
         for count, own in ((p.n, key_x), (p.n_test, key_new), (p.n_unlabelled, key_more))
     )
-    params = p.net.init(key=key_net)
     geometry = escape.directions(
-        p.net, params, x, rank=p.rank, covariance="unlabelled", unlabelled=more
+        p.net, p.net.init(key=key_net), x, rank=p.rank, covariance="unlabelled", unlabelled=more
     )
     # R4 of the movement that builds the square (NB-40), in the limit of wide networks.
     r4 = (8 / gegenbauer_coefficients(p.net.activation, p.inputs, 0, derivative=2)[0] ** 2) ** 2
@@ -66,11 +66,6 @@ def drawn(config: Descents, key: PRNGKeyArray) -> Trial:
         jnp.asarray(target(new)),
         jnp.array([[0.0] * 4, strengths], x.dtype),
     )
-
-
-def _curves(config: Descents, trial: Trial, key: PRNGKeyArray) -> Float[np.ndarray, "2 t c"]:
-    keys = jr.split(jr.fold_in(key, 1), config.steps // config.record_every)
-    return np.asarray(_descend(config, trial, keys), np.float64)
 
 
 @eqx.filter_jit
