@@ -13,7 +13,6 @@ more).
 """
 
 import functools
-import hashlib
 import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -36,13 +35,12 @@ _LIBRARIES = {"gpu": _NO_TRITON}  # they choose by trial among their own algorit
 
 # JAX finds what it has compiled, but not what another thread is compiling right now. Threads with
 # equal programs wait for each other here; rarely, threads with different ones do, too.
-_BY_DIGEST = tuple(threading.Lock() for _ in range(64))
+_BY_PROGRAM = tuple(threading.Lock() for _ in range(64))
 
 
 def compiled(program: jax.stages.Lowered, *, tuned: bool) -> Any:
     """The compiled program; without tuning (`tuned=False`) it compiles faster and runs slower."""
-    digest = hashlib.sha256(program.as_text().encode()).digest()
-    with _BY_DIGEST[digest[0] % len(_BY_DIGEST)]:
+    with _BY_PROGRAM[hash(program.as_text()) % len(_BY_PROGRAM)]:
         return program.compile(compiler_options=None if tuned else _options(_UNTUNED))
 
 
@@ -83,9 +81,8 @@ def _jit(function: Callable[P, T], wanted: Wanted, jit: Callable[..., Any]) -> C
 
 def _is_within(*arguments: Any) -> bool:
     """Whether a transformation is under way: JAX takes options only for outermost programs."""
-    if get_opaque_trace_state(convention="nnx") != _outermost():
-        return True
-    return not all(is_known(leaf) for leaf in jax.tree.leaves(arguments))
+    is_inner = get_opaque_trace_state(convention="nnx") != _outermost()
+    return is_inner or not all(is_known(leaf) for leaf in jax.tree.leaves(arguments))
 
 
 @functools.cache
@@ -96,9 +93,8 @@ def _outermost() -> Any:
 
 def _options(wanted: Wanted) -> dict[str, Any] | None:
     backend = jax.default_backend()
-    options = wanted.get(backend, {})
-    known = {name: value for name, value in options.items() if _is_option(backend, name, value)}
-    return known or None
+    options = wanted.get(backend, {}).items()
+    return {name: value for name, value in options if _is_option(backend, name, value)} or None
 
 
 @functools.cache
