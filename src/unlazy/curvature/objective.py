@@ -49,14 +49,13 @@ def float64_objective(loss: Loss, params: Any, data: Any, trained: Trained) -> O
     """
     check_loss_call(loss, data)
     loss = as_pytree(sheltered(loss))
-    loss, data = (_in_float64(tree) for tree in (loss, data))
+    loss, data = (_wide(tree, float) for tree in (loss, data))
     # First apart, then wide: a number in a module is a setting, and no array is made of it.
-    arrays, frozen = (_wide_arrays(part) for part in partition(params, trained))
+    arrays, frozen = (_wide(part) for part in partition(params, trained))
     for leaf in jax.tree.leaves(arrays):
         check_finite(leaf, "params")
-    objective = Objective(
-        current_loss(loss, eqx.combine(arrays, frozen), data), arrays, frozen, data
-    )
+    loss = current_loss(loss, eqx.combine(arrays, frozen), data)
+    objective = Objective(loss, arrays, frozen, data)
     out = jax.eval_shape(objective, arrays)
     check_scalar(out)
     if out.dtype != jnp.float64:
@@ -100,15 +99,11 @@ def check_alike(tree: Any, params: Any, name: str) -> None:
             )
 
 
-def _in_float64(tree: Any) -> Any:
-    return _wide_arrays(
-        jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, tree)
-    )
+def _wide(tree: Any, *numbers: type) -> Any:
+    """The tree with its arrays in float64; numbers of these types become arrays too."""
 
-
-def _wide_arrays(tree: Any) -> Any:
     def widen(leaf: Any) -> Any:
-        if isinstance(leaf, np.ndarray | np.floating):
+        if isinstance(leaf, (np.ndarray, np.floating, *numbers)):
             leaf = jnp.asarray(leaf)
         return leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf
 

@@ -65,10 +65,9 @@ def shard_neurons(params: P, mesh: Mesh, axis: NeuronAxis | int | None = None) -
     if checked is None:
         raise TypeError("`mesh` must be a jax.sharding.Mesh, got mesh=None.")
     arrays, rest = eqx.partition(params, lambda leaf: isinstance(leaf, _ARRAYS))
-    axes = _axes(arrays, axis)
     leaves, structure = jax.tree_util.tree_flatten_with_path(arrays)
     placed = []
-    for (path, leaf), found in zip(leaves, axes, strict=True):
+    for (path, leaf), found in zip(leaves, _axes(arrays, axis), strict=True):
         _check_axis(_word(path), leaf, found, checked.size)
         from_front = None if found is None else found % leaf.ndim
         placed.append(_placed(leaf, along(checked, from_front)))
@@ -83,12 +82,10 @@ def _placed(leaf: Any, sharding: NamedSharding) -> Any:
 
 def _axes(arrays: PyTree, axis: Any) -> list[Any]:
     """The axis of each array."""
-    leaves = jax.tree_util.tree_leaves_with_path(arrays)
     if axis is None and isinstance(arrays, LearnerParams):
         return [-1 if last else 0 for last in jax.tree.leaves(arrays.is_last())]
-    if callable(axis):
-        return [axis(_word(path)) for path, _ in leaves]
-    return [axis for _ in leaves]
+    leaves = jax.tree_util.tree_leaves_with_path(arrays)
+    return [axis(_word(path)) if callable(axis) else axis for path, _ in leaves]
 
 
 def _check_axis(path: str, leaf: Any, axis: int | None, devices: int) -> None:
