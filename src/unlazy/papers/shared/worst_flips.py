@@ -88,19 +88,13 @@ def _knapsack(a: np.ndarray, size: np.ndarray, budget: int | float) -> WorstFlip
     if taken < len(order):
         spent = float(cost[taken - 1]) if taken else 0.0
         bound += float(a[order[taken]] * max(budget**2 - spent, 0.0) / size[order[taken]])
-        flipped[_that_fit(order[taken + 1 :], size, room - spent)] = True
+        # Of the rest, in that order, all that fit one after another; those too large are skipped.
+        rest, room = order[taken + 1 :], room - spent
+        for j in rest[size[rest] ** 2 <= room].tolist():
+            if size[j] ** 2 <= room:
+                flipped[j] = True
+                room -= float(size[j]) ** 2
     return WorstFlip(float(np.sum(a[flipped] * size[flipped])), bound, flipped)
-
-
-def _that_fit(order: np.ndarray, size: np.ndarray, room: float) -> list[int]:
-    """The neurons whose costs fit one after another in that order; those too large are skipped."""
-    chosen = []
-    for j in order[size[order] ** 2 <= room].tolist():
-        cost = float(size[j]) ** 2
-        if cost <= room:
-            chosen.append(j)
-            room -= cost
-    return chosen
 
 
 def _checked(z: Vector, budget: int | float) -> np.ndarray:
