@@ -54,14 +54,14 @@ class Section(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """The section for JSON."""
         rows = [
-            {name: _for_json(cell) for name, cell in zip(self.columns, row, strict=True)}
+            {name: json_number(cell) for name, cell in zip(self.columns, row, strict=True)}
             for row in self.rows
         ]
         return {
             "question": self.question,
             "formula": self.formula,
             "sample": self.sample,
-            "seconds": _for_json(self.seconds),
+            "seconds": json_number(self.seconds),
             "rows": rows,
             "notes": list(self.notes),
         }
@@ -86,10 +86,6 @@ def common_prefix(names: Iterable[str]) -> str:
 
 def _left_out(cell: Cell, prefix: str) -> Cell:
     return cell.replace(prefix, "") if isinstance(cell, str) else cell
-
-
-def _for_json(cell: Cell) -> Cell:
-    return json_number(float(cell)) if isinstance(cell, float) else cell
 
 
 def in_words(cell: Cell) -> str:

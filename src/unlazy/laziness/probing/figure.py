@@ -2,12 +2,13 @@
 """The records of a probe as a figure: one panel per measurement, over the steps."""
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.core.drawing import COLORS, LINES, hues
-from unlazy.core.panels import canvas
+from unlazy.core.drawing import LINES, hues
+from unlazy.core.panels import canvas, next_look
 from unlazy.laziness.measurements.taylor_shares import CLOSE
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ def history_figure(history: "ProbeHistory", given: "Figure | SubFigure | None" =
     panels = [_scores] if _has(history, "loss") else []
     panels += [_errors, _kernel]
     panels += [_alignment] if _has(history, "alignment") else []
-    panels += [_movement]
-    panels += [_flips] if _has(history, "flips") else []
+    panels += [partial(_layers, column="movement", title="movement / norm at the start")]
+    flips = partial(_layers, column="flips", title="share of ReLUs that switched")
+    panels += [flips] if _has(history, "flips") else []
     columns = 3 if len(panels) > 4 else 2
     rows = math.ceil(len(panels) / columns)
     with canvas(given, _WIDTH * columns, 2.9 * rows) as fig:
@@ -47,16 +49,16 @@ def _has(history: "ProbeHistory", column: str) -> bool:
 
 def _scores(history: "ProbeHistory", ax: "Axes") -> None:
     what = "accuracy" if _has(history, "accuracy") else "loss"
-    _curve(ax, history, what, 0, "model")
-    _curve(ax, history, f"linear_{what}", 1, "its linear model")
+    _curve(ax, history, what, "model")
+    _curve(ax, history, f"linear_{what}", "its linear model")
     ax.set_title(f"{what} on the rows of the probe")
     ax.legend()
 
 
 def _errors(history: "ProbeHistory", ax: "Axes") -> None:
     orders = [name for name in history.columns if name.startswith("error_")]
-    for k, name in enumerate(orders):
-        _curve(ax, history, name, k, f"order {k + 1}")
+    for k, name in enumerate(orders, start=1):
+        _curve(ax, history, name, f"order {k}")
     ax.axhline(CLOSE, color="#888888", ls=":", lw=1)
     ax.text(0.01, CLOSE, " lazy below", color="#666666", fontsize=7.5, va="top",
             transform=ax.get_yaxis_transform())  # fmt: skip
@@ -68,30 +70,20 @@ def _errors(history: "ProbeHistory", ax: "Axes") -> None:
 
 
 def _kernel(history: "ProbeHistory", ax: "Axes") -> None:
-    _curve(ax, history, "kernel_turned", 0, "from the start", log=True)
-    _curve(ax, history, "kernel_centred", 1, "from the start, centred", log=True)
-    _curve(ax, history, "velocity", 2, "from the last call, centred", log=True)
+    _curve(ax, history, "kernel_turned", "from the start", log=True)
+    _curve(ax, history, "kernel_centred", "from the start, centred", log=True)
+    _curve(ax, history, "velocity", "from the last call, centred", log=True)
     ax.set_title("kernel: 1 - cosine")
     ax.set_yscale("log")
     ax.legend()
 
 
 def _alignment(history: "ProbeHistory", ax: "Axes") -> None:
-    _curve(ax, history, "alignment", 0, "")
+    _curve(ax, history, "alignment", "")
     ax.set_title("kernel: alignment with the labels")
 
 
-def _movement(history: "ProbeHistory", ax: "Axes") -> None:
-    _layers(ax, history, "movement")
-    ax.set_title("movement / norm at the start")
-
-
-def _flips(history: "ProbeHistory", ax: "Axes") -> None:
-    _layers(ax, history, "flips")
-    ax.set_title("share of ReLUs that switched")
-
-
-def _layers(ax: "Axes", history: "ProbeHistory", column: str) -> None:
+def _layers(history: "ProbeHistory", ax: "Axes", *, column: str, title: str) -> None:
     """All of it in black, and every layer; names only where there is room for them."""
     steps = history["step"]
     layers = [name for name in history.columns if name.startswith(f"{column}/")]
@@ -100,18 +92,17 @@ def _layers(ax: "Axes", history: "ProbeHistory", column: str) -> None:
         label = _short(name.removeprefix(f"{column}/")) if len(layers) <= _MOST_NAMED else None
         ax.plot(steps, history[name], color=color, ls=ls, lw=1.2, label=label)
     ax.plot(steps, history[column], color="black", ls="-", marker="o", ms=3, label="all")
+    ax.set_title(title)
     ax.set_ylim(bottom=0)
     ax.legend()
 
 
 def _curve(
-    ax: "Axes", history: "ProbeHistory", column: str, k: int, label: str, *, log: bool = False
+    ax: "Axes", history: "ProbeHistory", column: str, label: str, *, log: bool = False
 ) -> None:
     values = history[column]
     values = np.where(values > _LEAST, values, np.nan) if log else values
-    ls: Any = LINES[k % len(LINES)]
-    color = COLORS[k % len(COLORS)]
-    ax.plot(history["step"], values, color=color, ls=ls, marker="o", ms=3, label=label)
+    ax.plot(history["step"], values, marker="o", ms=3, label=label, **next_look(ax))
 
 
 def _short(name: str, most: int = 24) -> str:

@@ -80,15 +80,8 @@ class ProbeHistory(eqx.Module):
             check_name(name, self.columns, "columns")
         with panel(ax) as ax:
             for name in columns:
-                values = self[name].astype(float)
-                ax.plot(
-                    self["step"],
-                    values,
-                    marker="o",
-                    ms=3,
-                    label=name.replace("_", " "),
-                    **next_look(ax),
-                )
+                look = next_look(ax) | {"marker": "o", "ms": 3, "label": name.replace("_", " ")}
+                ax.plot(self["step"], self[name].astype(float), **look)
             ax.set(xlabel="step", ylabel="value" if len(columns) > 1 else columns[0])
             name_curves(ax)
         return ax

@@ -114,7 +114,7 @@ def _for_json(value: Any) -> Any:
         return {name: _for_json(part) for name, part in value.items()}
     if isinstance(value, tuple):
         return [_for_json(part) for part in value]
-    return value if isinstance(value, str) else json_number(value)
+    return json_number(value)
 
 
 def record_of(

@@ -27,8 +27,7 @@ class Piece(NamedTuple):
     """Some entries of a flattened parameter."""
 
     name: str
-    start: int
-    stop: int
+    span: slice
 
 
 def layer_kernels(
@@ -64,12 +63,11 @@ def _groups(parameters: dict[str, Tensor], n: int, budget: int) -> Iterator[list
     group, used = [], 0
     for name, parameter in parameters.items():
         for start in range(0, parameter.numel(), most):
-            piece = Piece(name, start, min(start + most, parameter.numel()))
-            size = piece.stop - piece.start
-            if used + size > most:
+            stop = min(start + most, parameter.numel())
+            if used + stop - start > most:
                 yield group
                 group, used = [], 0
-            group, used = [*group, piece], used + size
+            group, used = [*group, Piece(name, slice(start, stop))], used + stop - start
     yield group
 
 
@@ -83,14 +81,13 @@ def _gradients(
         return apply({**state.all(), **moving}, row[None])[0] @ direction
 
     wide = torch.promote_types(direction.dtype, torch.float32)
-    found = [x.new_empty((len(x), p.stop - p.start), dtype=wide) for p in group]
+    found = [x.new_empty((len(x), p.span.stop - p.span.start), dtype=wide) for p in group]
     per_row = 2 * sum(p.numel() * p.element_size() for p in inner.values())
     rows = max(1, min(MOST_ROWS, budget // per_row))
     for start in range(0, len(x), rows):
         of_rows = _of_rows(scalar, inner, x[start : start + rows])
         for piece, into in zip(group, found, strict=True):
-            values = of_rows[piece.name].flatten(1)[:, piece.start : piece.stop]
-            into[start : start + rows] = values
+            into[start : start + rows] = of_rows[piece.name].flatten(1)[:, piece.span]
     return found
 
 
