@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kernel predicts for training on the squared loss, in closed form."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,9 +19,11 @@ from unlazy.dynamics.decays import Rule, Share, Steps, as_times, as_whole_steps,
 from unlazy.dynamics.krylov_spaces import krylov_space
 from unlazy.dynamics.printing import Dynamics
 from unlazy.dynamics.trajectories import Trajectory
-from unlazy.kernels import KernelOperator
 from unlazy.kernels.layouts import CrossGram, Gram, Layout, layout_of, total_ridge
 from unlazy.linalg.eigen import Eigen, eigh, gram_eigenvalues
+
+if TYPE_CHECKING:
+    from unlazy.kernels import KernelOperator
 
 
 class KernelDynamics(Dynamics):
@@ -125,7 +127,7 @@ class KernelDynamics(Dynamics):
     @entry
     def from_operator(
         cls,
-        H: KernelOperator,
+        H: "KernelOperator",
         y: Float[Array | np.ndarray, "n *c"],
         *,
         learning_rate: float | None = None,
@@ -251,9 +253,8 @@ class KernelDynamics(Dynamics):
         interpolating predictor $f_0(x) + h(x)^T H^{-1} (y - u(0))$. Several steps come along the
         first axis.
         """
-        return self._trajectory(self._by_steps(step), np.shape(step)).outputs(
-            cross_gram, start=start
-        )
+        found = self._trajectory(self._by_steps(step), np.shape(step))
+        return found.outputs(cross_gram, start=start)
 
     @entry
     def at_step(self, steps: Steps) -> Trajectory:
@@ -312,9 +313,8 @@ class KernelDynamics(Dynamics):
             raise ValueError(
                 f"`relative_loss` must be in (0, 1], got relative_loss={relative_loss}."
             )
-        rules.check_falling(
-            self.learning_rate, self.momentum, float(self.eigenvalues[0]), self.ridge
-        )
+        top = float(self.eigenvalues[0])
+        rules.check_falling(self.learning_rate, self.momentum, top, self.ridge)
         goal = relative_loss * float(self.loss(0))
         return first_step(lambda step: float(self.loss(step)) <= goal)
 

@@ -2,17 +2,20 @@
 """The eigenpairs that labels feel, from products with a kernel that is never a matrix."""
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64
 
 from unlazy.core.errors import UnlazyWarning, user_level
-from unlazy.kernels import KernelOperator
 from unlazy.linalg.lanczos import Quadrature, krylov_quadrature
+
+if TYPE_CHECKING:
+    from unlazy.kernels import KernelOperator
 
 
 def krylov_space(
-    H: KernelOperator, labels: Float64[np.ndarray, "n c"], *, tolerance: float, max_basis: int
+    H: "KernelOperator", labels: Float64[np.ndarray, "n c"], *, tolerance: float, max_basis: int
 ) -> Quadrature:
     """Ritz pairs of the Krylov space of the labels; warns if loss or movement have not settled."""
     rule = krylov_quadrature(
