@@ -3,8 +3,9 @@
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import jax
@@ -19,11 +20,18 @@ from unlazy.kernels.blocks import angular_matrix, check_pair
 from unlazy.kernels.differentiation import at_precision
 from unlazy.kernels.dual import ActivationLike, dual_of
 from unlazy.kernels.moments import Dual, PairMoments, Row, RowMoments
-from unlazy.kernels.series import SeriesDual, enough_terms
+from unlazy.kernels.series import (
+    SeriesDual,
+    enough_terms,
+    shares_left,
+    shortened,
+    warn_of_tail,
+)
 
 _TRAINED = ("all", "hidden", "last")
 MOST_LAYERS = 1000
 """2^depth, which scales the normalised kernels, is a float."""
+_MOST_JOINED = 32  # arrays in one program: XLA takes 0.4 s for 200, 4 s for 1000
 _MOST_UNROLLED = 16  # layers in one piece of arithmetic; in a loop they take three times as long
 
 
@@ -111,11 +119,10 @@ def ntk(
             f"that jumps, and trained={trained!r}: its tangent kernel is infinite on the diagonal. "
             "Use `nngp`, which trains the readout alone."
         )
-    kernel = _Mlp(dual, depth, trained, biased)
     spread = math.sqrt(weight_variance / x1.shape[1]), math.sqrt(weight_variance)
     scales = np.array([*spread, math.sqrt(bias_variance)])
-    rows = partial(_sides, kernel, scales, np.arange(depth) >= fixed_layers)
-    return at_precision(partial(angular_matrix, kernel, rows), x1, x2, dtype)
+    rows = partial(_sides, dual, biased, scales, np.arange(depth) >= fixed_layers)
+    return at_precision(partial(angular_matrix, _Mlp(dual, trained), rows), x1, x2, dtype)
 
 
 @entry
@@ -157,12 +164,18 @@ def nngp(
     )
 
 
+class _Parts(NamedTuple):
+    """The parts of a standard deviation that the weights and the bias make."""
+
+    weights: Float[Array, "*rows"]
+    bias: Float[Array, "*rows"]  # weights^2 + bias^2 = 1
+
+
 class _Layer(NamedTuple):
-    """Per-sample standard deviation of one layer's outputs, split into weights and bias."""
+    """Per-sample standard deviation of one layer's outputs."""
 
     s: Float[Array, "*rows"]
-    weights: Float[Array, "*rows"]  # the part of s due to the weights: weights^2 + bias^2 = 1
-    bias: Float[Array, "*rows"]
+    parts: _Parts | None  # None without biases
     moments: RowMoments | None  # of the activation there; None at the readout
     moves: Float[Array, "*rows"]  # 1 where the layer is trained, 0 where it is fixed
 
@@ -173,13 +186,6 @@ class _Rows(NamedTuple):
     gain: Float[Array, "*rows"]  # sigma_w
 
 
-class _Run(NamedTuple):
-    """Successive hidden layers whose moments have one shape."""
-
-    dual: Dual
-    layers: int
-
-
 class _Correlation(NamedTuple):
     cos: Float[Array, "*shape"]
     gap: Float[Array, "*shape"]
@@ -188,22 +194,7 @@ class _Correlation(NamedTuple):
 @dataclass(frozen=True)
 class _Mlp:
     dual: Dual
-    depth: int
     trained: str
-    biased: bool
-
-    def layer(
-        self,
-        weights: Float[Array, " n"],
-        bias: Float[Array, ""],
-        dual: Dual | None,
-        moves: Float[Array, ""],
-    ) -> _Layer:
-        """A layer from the part of the standard deviation that its weights make."""
-        s = jnp.hypot(weights, jnp.full_like(weights, bias)) if self.biased else weights
-        safe = jnp.where(s > 0, s, 1)
-        moments = None if dual is None else dual.rows(s)
-        return _Layer(s, weights / safe, bias / safe, moments, jnp.broadcast_to(moves, s.shape))
 
     def pairs(
         self, cos: Float[Array, "*shape"], gap: Float[Array, "*shape"], rows1: _Rows, rows2: _Rows
@@ -214,7 +205,7 @@ class _Mlp:
             (here, theta), (l1, l2) = carry, layers
             assert l1.moments is not None
             assert l2.moments is not None
-            here = _add_bias(here, l1, l2) if self.biased else here
+            here = _add_bias(here, l1.parts, l2.parts)
             # Products of the two rows' numbers come first: they commute to the last bit.
             theta = (l1.moves * l1.s * l2.s) * here.cos + theta
             moments: PairMoments = self.dual.pairs(
@@ -226,7 +217,7 @@ class _Mlp:
         for layers in zip(rows1.hidden, rows2.hidden, strict=True):
             carry, _ = jax.lax.scan(step, carry, layers, unroll=self._is_unrolled(layers[0]))
         here, backward = carry
-        here = _add_bias(here, rows1.readout, rows2.readout) if self.biased else here
+        here = _add_bias(here, rows1.readout.parts, rows2.readout.parts)
         covariance = (rows1.readout.s * rows2.readout.s) * here.cos
         return self._chosen(covariance, backward)
 
@@ -252,77 +243,142 @@ class _Mlp:
 
 
 def _sides(
-    kernel: _Mlp,
+    dual: Dual,
+    biased: bool,
     scales: Float[np.ndarray, " 3"],
     moving: Bool[np.ndarray, " L"],
     norms: list[Float[Array, "_"]],
 ) -> list[_Rows]:
     """The numbers of each side's rows, with as many terms of a series on both."""
     scales, moves = (values.astype(norms[0].dtype) for values in (scales, moving))
-    runs = _runs(kernel, scales, moves, norms)
-    sides = [_recursion(kernel, runs, norm, scales, moves) for norm in norms]
+    # The zero is unknown where a program is being traced.
+    if isinstance(dual, SeriesDual) and all(is_known(v) for v in (*norms, jnp.zeros(()))):
+        sides = _series_sides(dual, biased, scales, moves, norms)
+    else:
+        sides = [_recursion(dual, biased, scales, moves, norm) for norm in norms]
     for side, name in zip(sides, ("x1", "x2"), strict=False):
         _check_range(side.readout.s, name)
     return sides
 
 
-def _runs(
-    kernel: _Mlp,
+def _series_sides(
+    dual: SeriesDual,
+    biased: bool,
     scales: Float[np.ndarray, " 3"],
     moves: Float[np.ndarray, " L"],
     norms: list[Float[Array, "_"]],
-) -> tuple[_Run, ...]:
-    """All hidden layers at once, but for a series: those that need as many terms as the last."""
-    dual = kernel.dual
-    every = (_Run(dual, kernel.depth),)
-    if not isinstance(dual, SeriesDual) or not all(is_known(norm) for norm in norms):
-        return every
-    probe = (_Run(dual.probe(), kernel.depth),)
-    found = [_recursion(kernel, probe, norm, scales, moves).hidden[0] for norm in norms]
-    tails = [layers.moments.features for layers in found if layers.moments is not None]
-    if not all(is_known(tail) for tail in tails):  # known norms, in a program
-        return every
-    degrees = enough_terms(np.max([np.asarray(tail) for tail in tails], axis=0))
-    runs = itertools.groupby(degrees)
-    return tuple(_Run(replace(dual, degree=degree), len(list(run))) for degree, run in runs)
+) -> list[_Rows]:
+    """Layer by layer, each with as many terms as its rows ask for: one program serves them all."""
+    longest, kept, most, found = dual.longest(), [], 0.0, []
+    for l in range(len(moves)):
+        found = [_series_layer(longest, biased, scales, moves[l : l + 1], norm) for norm in norms]
+        shares = np.max([np.asarray(side.shares) for side in found], axis=0)
+        degree, most = enough_terms(shares), max(most, float(shares[-1]))
+        layers = [side.rows.hidden[0] for side in found]
+        if degree < longest.degree:  # and the longest series go, which take the most memory
+            layers = [_shortened(layer, degree) for layer in layers]
+        kept.append((degree, layers))
+        norms, scales = [side.rms for side in found], scales[[1, 1, 2]]  # no longer over sqrt(d)
+    warn_of_tail(most)
+    runs = [[layers for _, layers in run] for _, run in itertools.groupby(kept, itemgetter(0))]
+    return [
+        side.rows._replace(hidden=tuple(_joined([layers[k] for layers in run]) for run in runs))
+        for k, side in enumerate(found)
+    ]
+
+
+class _SeriesLayer(NamedTuple):
+    rows: _Rows  # as if the network ended there
+    rms: Float[Array, " n"]  # of the outputs, the norms of the next layer's inputs
+    shares: Float[Array, " k"]
+
+
+@jit_untuned
+def _series_layer(
+    dual: SeriesDual,
+    biased: bool,
+    scales: Float[Array | np.ndarray, " 3"],
+    moves: Float[Array | np.ndarray, " 1"],
+    norm: Float[Array, " n"],
+) -> _SeriesLayer:
+    rows = _recursion(dual, biased, scales, moves, norm)
+    moments = jax.tree.map(lambda value: value[0], rows.hidden[0].moments)
+    return _SeriesLayer(rows, moments.rms, shares_left(moments))
+
+
+@jit_untuned
+def _shortened(layer: _Layer, degree: int) -> _Layer:
+    moments = layer.moments
+    assert moments is not None
+    features = tuple(shortened(values, degree) for values in moments.features)
+    return layer._replace(moments=moments._replace(features=features))
+
+
+def _joined(layers: list[_Layer]) -> _Layer:
+    """The layers on one axis."""
+    while len(layers) > 1:
+        layers = [
+            _concatenated(layers[k : k + _MOST_JOINED]) for k in range(0, len(layers), _MOST_JOINED)
+        ]
+    return layers[0]
+
+
+@jit_untuned
+def _concatenated(layers: list[_Layer]) -> _Layer:
+    return jax.tree.map(lambda *values: jnp.concatenate(values), *layers)
 
 
 @jit_untuned
 def _recursion(
-    kernel: _Mlp,
-    runs: tuple[_Run, ...],
-    norm: Float[Array, " n"],
+    dual: Dual,
+    biased: bool,
     scales: Float[Array | np.ndarray, " 3"],
     moves: Float[Array | np.ndarray, " L"],
+    norm: Float[Array, " n"],
 ) -> _Rows:
     """The recursion of each row with itself; `scales` are those of the first layer, weights, bias.
 
     All of it is one program: operations of `jax.numpy` by themselves would each be compiled.
     """
     first, gain, bias = scales
-    weights, hidden, start = norm * first, [], 0
-    for dual, count in runs:
 
-        def step(weights, moves, dual=dual):
-            layer = kernel.layer(weights, bias, dual, moves)
-            assert layer.moments is not None
-            return layer.moments.rms * gain, layer
+    def step(weights: Float[Array, " n"], moves: Float[Array, ""]):
+        layer = _layer(weights, bias, dual, moves, biased)
+        assert layer.moments is not None
+        return layer.moments.rms * gain, layer
 
-        weights, layers = jax.lax.scan(step, weights, moves[start : start + count])
-        hidden.append(layers)
-        start += count
-    readout = kernel.layer(weights, bias, None, jnp.ones_like(gain))
-    return _Rows(tuple(hidden), readout, jnp.full_like(norm, gain))
+    weights, layers = jax.lax.scan(step, norm * first, jnp.asarray(moves))
+    readout = _layer(weights, bias, None, jnp.ones_like(gain), biased)
+    return _Rows((layers,), readout, jnp.full_like(norm, gain))
 
 
-def _add_bias(here: _Correlation, l1: _Layer, l2: _Layer) -> _Correlation:
+def _layer(
+    weights: Float[Array, " n"],
+    bias: Float[Array, ""],
+    dual: Dual | None,
+    moves: Float[Array, ""],
+    biased: bool,
+) -> _Layer:
+    """A layer from the part of the standard deviation that its weights make."""
+    s, parts = weights, None
+    if biased:
+        s = jnp.hypot(weights, jnp.full_like(weights, bias))
+        safe = jnp.where(s > 0, s, 1)
+        parts = _Parts(weights / safe, bias / safe)
+    moments = None if dual is None else dual.rows(s)
+    return _Layer(s, parts, moments, jnp.broadcast_to(moves, s.shape))
+
+
+def _add_bias(here: _Correlation, p1: _Parts | None, p2: _Parts | None) -> _Correlation:
     """The correlation after the weights and an independent bias, which two rows share."""
-    weights, bias = l1.weights * l2.weights, l1.bias * l2.bias
+    if p1 is None or p2 is None:
+        return here
+    weights, bias = p1.weights * p2.weights, p1.bias * p2.bias
     one_minus = jnp.where(here.cos < 0, 2 - here.gap, here.gap)
     # 1 -+ (weights cos + bias), from what is small in it: the squares of each row add up to 1.
-    apart = (l1.weights - l2.weights) ** 2
-    minus = (apart + (l1.bias - l2.bias) ** 2) / 2 + weights * one_minus
-    plus = (apart + (l1.bias + l2.bias) ** 2) / 2 + weights * (2 - one_minus)
+    apart = (p1.weights - p2.weights) ** 2
+    minus = (apart + (p1.bias - p2.bias) ** 2) / 2 + weights * one_minus
+    plus = (apart + (p1.bias + p2.bias) ** 2) / 2 + weights * (2 - one_minus)
     return _Correlation(weights * here.cos + bias, jnp.minimum(minus, plus))
 
 

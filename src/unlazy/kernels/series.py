@@ -4,7 +4,7 @@
 import functools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ _UNROLLED = 16  # terms per turn of the loop: blocks are read and written that m
 _DEGREES = tuple(_UNROLLED * 2**k - 2 for k in range(6))  # 14 to 510; two slots hold the tail
 _TRACED_DEGREE = 126  # under a transformation, where the tail cannot be looked at
 _JUMPS = (("sign", ()), ("rectified_power", (0.0,)))
+_NOISE = 32  # roundings of a square: less than that is left by rounding alone
 _WARN = 1e-8  # relative; in float32 it is the rounding that counts
 
 
@@ -54,9 +55,9 @@ class SeriesDual:
         unit = _with_tail(value) / jnp.where(rms > 0, rms, 1)[None, :]
         return RowMoments(rms, slope.square, (unit, _with_tail(slope)))
 
-    def probe(self) -> "_Probe":
-        """A dual whose features tell how many terms the rows ask for; see `enough_terms`."""
-        return _Probe(self)
+    def longest(self) -> "SeriesDual":
+        """With the most terms, which `shares_left` and `shortened` take."""
+        return replace(self, degree=_DEGREES[-1])
 
     def _expand(self, s: Float[Array, " n"], degree: int) -> tuple[HermiteSeries, HermiteSeries]:
         value = hermite_series(self.function, s, degree, kink=self._kink)
@@ -94,52 +95,50 @@ def _slope(function: Activation | Callable[[Array], Array]) -> Callable[[Array],
     return lambda z: jax.jvp(function, (z,), (jnp.ones_like(z),))[1]
 
 
-@dataclass(frozen=True)
-class _Probe:
-    """The dual's moments, with the largest relative tail of any row after each of `_DEGREES`."""
-
-    dual: SeriesDual
-
-    def rows(self, s: Float[Array, " n"]) -> RowMoments:
-        value, slope = self.dual._expand(s, _DEGREES[-1])
-        left = [
-            jnp.maximum(_relative_tail(value, degree), _relative_tail(slope, degree))
-            for degree in _DEGREES
-        ]
-        return RowMoments(jnp.sqrt(value.square), slope.square, jnp.stack(left))
-
-    def pairs(self, cos, gap, r1: Row, r2: Row) -> PairMoments:
-        raise NotImplementedError  # a probe is asked for rows alone
-
-
-def _tails(series: HermiteSeries, degree: int) -> Float[Array, "2 n"]:
-    """The share of the even and the odd terms from `degree` on in the square."""
-    squares = series.coefficients[:degree] ** 2
-    even = series.even_square - squares[::2].sum(axis=0)
-    odd = series.square - series.even_square - squares[1::2].sum(axis=0)
-    tails = jnp.stack([even, odd])
-    noise = 32 * jnp.finfo(tails.dtype).eps * series.square
-    return jnp.where(tails > noise[None, :], tails, 0)
-
-
 def _with_tail(series: HermiteSeries) -> Float[Array, "k n"]:
-    tails = _tails(series, len(series.coefficients))
-    positive = tails > 0
+    """The coefficients, and the roots of what the even and the odd ones leave of the square."""
+    squares = (series.coefficients**2).reshape(-1, 2, *series.square.shape).sum(axis=0)
+    tails = jnp.stack([series.even_square, series.square - series.even_square]) - squares
+    positive = tails > _NOISE * jnp.finfo(tails.dtype).eps * series.square[None, :]
     root = jnp.where(positive, jnp.sqrt(jnp.where(positive, tails, 1)), 0)
     return jnp.concatenate([series.coefficients, root])
 
 
-def _relative_tail(series: HermiteSeries, degree: int) -> Float[Array, ""]:
-    square = series.square
-    return jnp.max(_tails(series, degree).sum(axis=0) / jnp.where(square > 0, square, 1))
+def shares_left(moments: RowMoments) -> Float[Array, " k"]:
+    """The largest share of any row's squares that is left after each of the degrees.
 
-
-def enough_terms(tails: Float[np.ndarray, "layers k"]) -> list[int]:
-    """Per layer, the fewest terms that leave no tail; warn if even the most terms leave one.
-
-    `tails` are a probe's features, per layer.
+    `moments` are those of the longest series, which has the terms of all others.
     """
-    left = float(np.max(tails[:, -1]))
+    terms = np.arange(_DEGREES[-1] + 2)
+    later = [(terms >= d) & (terms % 2 == parity) for d in _DEGREES for parity in (0, 1)]
+
+    def shares(unit: Float[Array, "q n"]) -> Float[Array, "k n"]:
+        mask = jnp.asarray(np.array(later), unit.dtype)
+        tails = jnp.matmul(mask, unit**2, precision=jax.lax.Precision.HIGHEST)
+        tails = jnp.where(tails > _NOISE * jnp.finfo(unit.dtype).eps, tails, 0)
+        return tails.reshape(len(_DEGREES), 2, -1).sum(axis=1)
+
+    (value, slope), square = moments.features, moments.slope_square[None, :]
+    both = shares(value), shares(slope / jnp.sqrt(jnp.where(square > 0, square, 1)))
+    return jnp.maximum(*both).max(axis=1)
+
+
+def shortened(features: Float[Array, "*layers k n"], degree: int) -> Float[Array, "*layers q n"]:
+    """Fewer terms of the longest series; what they leave goes into the two of the tail."""
+    *layers, _, n = features.shape
+    rest = features[..., degree:, :].reshape(*layers, -1, 2, n)  # even and odd, as the tail is
+    tail = jnp.sqrt(jnp.sum(rest**2, axis=-3))
+    return jnp.concatenate([features[..., :degree, :], tail], axis=-2)
+
+
+def enough_terms(shares: Float[np.ndarray, " k"]) -> int:
+    """The fewest terms that leave nothing, else the most terms."""
+    found = np.flatnonzero(shares == 0)
+    return _DEGREES[found[0] if found.size else -1]
+
+
+def warn_of_tail(left: float) -> None:
+    """Warn if the most terms leave this share of a mean square, and it is not rounding."""
     if left > _WARN:
         warnings.warn(
             f"the Hermite series of `activation`, cut after {_DEGREES[-1]} terms, leaves up to "
@@ -149,8 +148,6 @@ def enough_terms(tails: Float[np.ndarray, "layers k"]) -> list[int]:
             UnlazyWarning,
             stacklevel=user_level(),
         )
-    choices = [np.flatnonzero(row == 0) for row in tails]
-    return [_DEGREES[found[0] if found.size else -1] for found in choices]
 
 
 def _power_series(
