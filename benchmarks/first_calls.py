@@ -4,7 +4,8 @@
 `python -m benchmarks.first_calls --cases relu-3 labels-20000 --device-sizes` runs some of them at
 the sizes of an accelerator. One process runs the cases in turn and is ended if a case takes longer
 than `--most` seconds; the next case then starts another. What bounds a first call is the number of
-programs and how long XLA takes for the largest of them: neither grows with n or beyond 16 layers.
+programs and how long XLA takes for the largest of them. Neither grows with n or beyond 16 layers,
+but for a few small programs that join the layers of a series.
 """
 
 import argparse
