@@ -17,6 +17,7 @@ import sys
 import time
 
 COUNTS = (1, 2, 4, 8)
+LANDMARKS = 512
 # Times the processor seconds of one device, for the same product on eight: on two cores 2.1 was
 # measured, of which much is waiting of eight threads for each other.
 LIMIT = 3.0
@@ -31,6 +32,13 @@ def main(n: int = 4096, d: int = 64, lanes: int = 16) -> bool:
         print(
             f"{row['devices']:7} {row['tiles_per_device']:13} {row['collectives']:13}"
             f" {row['bytes']:10} {row['strong']:10.3f} {row['weak']:10.3f}"
+        )
+    print(f"\nlandmark preconditioner, n = {n}, d = {d}, {LANDMARKS} landmarks")
+    print("devices  blocks/device        C'C s  product s")
+    for row in rows:
+        print(
+            f"{row['devices']:7} {row['blocks_per_device']:14} {row['square']:12.3f}"
+            f" {row['inverse']:10.3f}"
         )
     print(f"\nfit_grid, {lanes} lanes; weak: {lanes} / 8 lanes per device")
     print("devices  lanes/device  collectives   strong s     weak s")
@@ -69,6 +77,7 @@ def _figures(n: int, d: int, lanes: int) -> dict:
     return {
         "devices": mesh.size,
         **_kernel(mesh, n, d),
+        **_preconditioner(mesh, n, d),
         "weak": _kernel(mesh, few, d)["strong"],
         "lanes_per_device": math.ceil(lanes / mesh.size),
         "grid_strong": _grid(mesh, lanes),
@@ -98,6 +107,28 @@ def _kernel(mesh, n: int, d: int) -> dict:
         "collectives": len(found),
         "bytes": max(found, default=0),
         "strong": _seconds(lambda: gram.matmat(V)),
+    }
+
+
+def _preconditioner(mesh, n: int, d: int) -> dict:
+    """Of `LargeKernelRegression`: what its devices share of the set-up, and of a product."""
+    import jax.numpy as jnp
+    import numpy as np
+
+    from unlazy.core.float64 import float64
+    from unlazy.kernels import relu_gram
+    from unlazy.kernels.landmarks import LandmarkPreconditioner
+    from unlazy.kernels.streaming import streamed
+
+    draw = np.random.default_rng(0)
+    gram = streamed(relu_gram, draw.normal(size=(n, d)), rows=128, mesh=mesh)
+    inverse = LandmarkPreconditioner.from_samples(gram, LANDMARKS, ridge=0.1)
+    with float64():
+        r = jnp.asarray(draw.normal(size=(n, 4)))
+    return {
+        "blocks_per_device": math.ceil(gram.blocks / mesh.size),
+        "square": _seconds(lambda: gram.columns_squared(inverse.chosen)),
+        "inverse": _seconds(lambda: inverse(r)),
     }
 
 

@@ -41,14 +41,16 @@ class Costs:
     latency: float = cost(20e-6, "assumed: seconds per step of a collective")
     passes: float = cost(6, "assumed: passes over a float32 tile for the kernel's arithmetic")
     tile_seconds: float = cost(
-        1.32e-3,
+        1.33e-3,
         "measured: seconds per tile, depth-3 NTK, d = 784, 10 columns, one H200; 0: the limits",
     )
     reduce_rate: float = cost(0, "measured bytes per second of an all-reduce; 0: from the limits")
-    iterations: float = cost(40, "assumed: products until the solve converges; 17 at 10^6 samples")
+    iterations: float = cost(
+        40, "assumed: products until the solve converges; 19 and 26 at 10^6 samples"
+    )
     landmarks: float = cost(20_000, "assumed at 10^6 samples; they grow like the square root")
     squares: float = cost(
-        5.8, "measured: float64 matrices of m by m held in the set-up; up to 7.4 on two cores"
+        5.6, "measured on one H200: float64 matrices of m by m held in the set-up"
     )
     mtbf: float = cost(
         50_000 * HOUR,
@@ -127,12 +129,16 @@ def solve(p: Problem, gpus: int, costs: Costs) -> Solve:
     m, tile = landmarks(p, costs), tile_seconds(p, costs)
     tiles = tiles_per_gpu(p, gpus) * tile
     reduce = all_reduce(8 * p.n * p.c, gpus, costs)
-    # Both products with the n x m kernel compute it anew, whole on each GPU; the factor is read in
-    # both solves.
-    strips = 2 * math.ceil(p.n / TILE) * math.ceil(m / TILE) * tile
-    preconditioner = strips + 8 * m**2 / costs.memory_rate
-    # K_mn K_nm as a float64 product and two Cholesky factors, on each GPU too.
-    setup = (2 * p.n * m**2 + 2 * m**3 / 3) / costs.flops64 + strips / 2
+    # Both products with the n x m kernel compute it anew, a share of it on each GPU; the factor is
+    # read in both solves.
+    strips = 2 * math.ceil(p.n / TILE / gpus) * math.ceil(m / TILE) * tile
+    # High and low parts of each column: a sum of m rows, and n rows gathered, which moves half of
+    # what a sum of them would.
+    moved = all_reduce(16 * m * p.c, gpus, costs) + all_reduce(16 * p.n * p.c, gpus, costs) / 2
+    preconditioner = strips + moved + 8 * m**2 / costs.memory_rate
+    # K_mn K_nm as a float64 product, split and summed, and two Cholesky factors on each GPU.
+    setup = (2 * p.n * m**2 / gpus + 2 * m**3 / 3) / costs.flops64 + strips / 2
+    setup += all_reduce(8 * m**2, gpus, costs)
     total = setup + costs.iterations * (tiles + reduce + preconditioner)
     return Solve(tiles, reduce, preconditioner, setup, total)
 

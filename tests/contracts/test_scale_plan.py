@@ -97,18 +97,21 @@ def test_costs_of_a_product_follow_from_the_limits(plan):
 
 
 def test_the_plan_has_what_was_measured_at_a_million_samples(plan):
-    """On one H200: 26 GB at most, 11.1 s an iteration, 47 s of set-up with its compilation."""
+    """On one H200: 25.7 GB at most, 11.5 s an iteration, 56 s of set-up with its compilation."""
     costs, p = plan.Costs(), plan.Problem(n=1e6)
-    assert sum(plan.memory(p, costs).values()) == pytest.approx(26e9, rel=0.05)
+    assert sum(plan.memory(p, costs).values()) == pytest.approx(25.7e9, rel=0.02)
     found = plan.solve(p, 1, costs)
-    assert found.tiles + found.preconditioner == pytest.approx(11.1, rel=0.05)
-    assert 10 < found.setup < 47
+    assert found.tiles + found.preconditioner == pytest.approx(11.5, rel=0.05)
+    assert 10 < found.setup < 56
 
 
-def test_more_devices_do_not_shorten_the_preconditioner(plan):
-    one, many = (plan.solve(plan.Problem(), gpus, plan.Costs()) for gpus in (1, 512))
-    assert one.preconditioner == many.preconditioner
-    assert one.setup == many.setup
+def test_devices_share_the_preconditioner_but_for_its_factor(plan):
+    costs, p = dataclasses.replace(plan.Costs(), latency=0.0), plan.Problem()
+    one, many = (plan.solve(p, gpus, costs) for gpus in (1, 512))
+    m = plan.landmarks(p, costs)
+    whole = 8 * m**2 / costs.memory_rate, 2 * m**3 / 3 / costs.flops64
+    assert one.preconditioner - whole[0] > 100 * (many.preconditioner - whole[0]) > 0
+    assert one.setup - whole[1] > 100 * (many.setup - whole[1]) > 0
 
 
 def test_what_gives_way_first_just_fits(plan):
