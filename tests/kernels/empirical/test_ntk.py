@@ -375,6 +375,31 @@ def test_rows_that_meet_themselves_alone_need_their_features_once():
     assert cost.blocks(100, 1.3e5, 2).rows < 100
 
 
+def test_blocks_are_as_large_as_the_features_of_all_rows_leave_room_for():
+    cost = Cost(row=400, kept=100, pair=8)
+    for memory in (2e4, 2.5e4, 3e4):
+        rows, held = cost.blocks(100, memory, 1)
+        assert rows * held >= 100
+        assert 100 * cost.kept + rows * (cost.row - cost.kept) <= memory
+        assert 100 * cost.kept + cost.pair * rows**2 <= memory
+        assert rows > cost.block(memory / 2)
+    assert cost.blocks(100, 9e3, 1) == cost.blocks(100, 9e3, 2)  # there is no room for all
+
+
+@pytest.mark.parametrize(("name", "layerwise"), [("mlp", True), ("conv_nchw", False)])
+def test_narrow_blocks_are_multiplied_together(name, layerwise, networks, x64, monkeypatch):
+    f, params, x, _ = problem(networks, name, 10)
+    pairs = []
+    monkeypatch.setattr(blockwise_module.contraction, "cross", lambda *_, **__: pairs.append(1))
+    arrays, frozen = partition(params, None)
+    dtype = np.dtype(np.float64)
+    task = Task(Model(f, frozen), arrays, layerwise=layerwise, traced=True, dtype=dtype)
+    K = blockwise_module.blockwise(task, x, None, Blocks(rows=3, held=4))  # two rows overlap
+    assert not pairs
+    assert_close(K, np.einsum("ijaa->ij", networks.dense_kernel(f, params, x)))
+    assert np.array_equal(K, K.T)
+
+
 def test_the_sum_of_outputs_is_the_sum_over_all_pairs_of_outputs(networks, x64):
     f, params, x, _ = problem(networks, "conv_nchw", 5)
     full = networks.dense_kernel(f, params, x)

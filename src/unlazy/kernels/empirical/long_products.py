@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Products of matrices with few rows and up to millions of columns, such as gradients.
 
-On an accelerator a product is a sum of products of shorter parts. A part is a unit of work: without
+A product is a sum of products of shorter parts. On an accelerator a part is a unit of work: without
 them, a kernel of 200 samples keeps 4 of the 132 processors of an H200 busy (164 ms; 15 ms in 720
-parts). Sums of millions of terms in float32 also lose digits: that kernel was off by 0.75%.
+parts). Sums of millions of terms in float32 also lose digits: that kernel was off by 0.75%. On a
+processor the parts follow each other, and each stays in the cache: on two cores 50 rows are
+multiplied 3.2 times faster, 200 rows 1.7 and 1000 rows 1.4 times.
 
 A GPU multiplies bfloat16 ten times faster than float32. There, a long product of many rows is made
 of halves, $g \approx h + l$ with h the nearest bfloat16 of g and l that of the remainder:
@@ -17,6 +19,7 @@ much, always downwards on the diagonal. TF32, which rounds to 11 bits, is off by
 """
 
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +32,7 @@ from unlazy.kernels.row_products import halves
 # Sums of products of halves are rounded down and lose more: 3e-5 with 8192, 1e-5 with 4096.
 _PART = 2048
 _PART_OF_HALVES = 1024
+_PART_ON_CPU = 4096
 _PART_ENTRIES = 2**29  # of all partial products together, 2 GiB in float32
 # Of both matrices, for halves: those of fewer take as long to write as the product saves.
 _MANY_ROWS = 128
@@ -38,12 +42,17 @@ def long_product(one: Float[Array, "r1 k"], two: Float[Array, "r2 k"]) -> Float[
     """The product of one matrix with the transpose of another, or of itself (`two is one`)."""
     backend = jax.default_backend()
     if backend == "cpu":
-        return _product("ip,jp->ij", one, two)
+        return _in_turn([one], [two])
     in_halves = _pays_in_halves(one, two, backend)
     parts = _parts(one, two, _PART_OF_HALVES if in_halves else _PART)
     cut = _cut(one, parts)
     other = cut if two is one else _cut(two, parts)
     return product_of_halves(cut, other) if in_halves else _sum_of_products(cut, other)
+
+
+def product_of_blocks(blocks: Sequence[Float[Array, "_ k"]]) -> Float[Array, "n n"]:
+    """The product of all rows of the blocks with themselves, each read once; on a processor."""
+    return _in_turn(blocks, blocks)
 
 
 def product_of_halves(
@@ -64,6 +73,23 @@ def _pays_in_halves(one: Array, two: Array, backend: str) -> bool:
     is_long = one.shape[1] >= 2 * _PART_OF_HALVES
     is_wide = min(one.shape[0], two.shape[0]) >= _MANY_ROWS
     return backend == "gpu" and one.dtype == jnp.float32 and is_long and is_wide
+
+
+def _in_turn(one: Sequence[Array], two: Sequence[Array]) -> Float[Array, "r1 r2"]:
+    def rows(blocks: Sequence[Array], start: Array | int, width: int) -> Array:
+        cut = [jax.lax.dynamic_slice_in_dim(g, start, width, axis=1) for g in blocks]
+        return cut[0] if len(cut) == 1 else jnp.concatenate(cut)
+
+    def part(start: Array | int, width: int) -> Array:
+        return _product("ip,jp->ij", rows(one, start, width), rows(two, start, width))
+
+    count, left = divmod(one[0].shape[1], _PART_ON_CPU)
+    if count < 2:
+        return part(0, one[0].shape[1])
+    start = part(count * _PART_ON_CPU, left)
+    return jax.lax.fori_loop(
+        0, count, lambda k, total: total + part(k * _PART_ON_CPU, _PART_ON_CPU), start
+    )
 
 
 def _sum_of_products(one: Array, two: Array) -> Float[Array, "r1 r2"]:
