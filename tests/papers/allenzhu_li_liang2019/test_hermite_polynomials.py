@@ -35,6 +35,16 @@ def test_the_polynomials_are_the_printed_sum():
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9 * unnormalised(i))
 
 
+def test_powers_of_a_shift_beyond_a_float_spoil_no_entry():
+    # 10^400 is no float, 10^400 / sqrt(400!) is one.
+    A = hermite_affine(400, shift=-10.0)
+    k = np.array([0, 398, 399, 400])
+    first = np.exp(400 * np.log(10) - sum(map(np.log, range(1, 401))) / 2)
+    expected = [first, 50 * np.sqrt(400 * 399), -10 * np.sqrt(400), 1]
+    np.testing.assert_allclose(A[400, k], expected, rtol=1e-9)
+    assert np.isfinite(A).all()
+
+
 @pytest.mark.parametrize("s", [-1.3, 0.0, 0.7])
 def test_moved_and_scaled_polynomials_expand_in_the_others(s):
     # LG-26: both identities, against the polynomials themselves.

@@ -48,16 +48,19 @@ def hermite_affine(
     check_count(degree, "degree", least=0, most=MOST_IN_TABLE)
     check_finite(factor, "factor")
     check_finite(shift, "shift")
-    # A factor of 1 or a shift of 0 gives the identity, with which the product is exact.
+    if shift == 0:  # no product with the identity: an entry that overflows would spoil its row
+        return _scaling(float(factor), degree)
+    if factor == 1:
+        return _translation(float(shift), degree)
     return _translation(float(shift), degree) @ _scaling(float(factor), degree)
 
 
 def _translation(shift: float, degree: int) -> Float64[np.ndarray, "q q"]:
     i, k = np.meshgrid(np.arange(degree + 1), np.arange(degree + 1), indexing="ij")
     gap = np.maximum(i - k, 0)
-    # The square root of the factorials in logarithms: 171! is beyond a float.
-    size = np.exp((gammaln(i + 1.0) - gammaln(k + 1.0)) / 2 - gammaln(gap + 1.0))
-    return np.where(k <= i, size * shift**gap, 0.0)
+    # Factorials and powers in logarithms: 171! and 10^309 are beyond a float.
+    size = (gammaln(i + 1.0) - gammaln(k + 1.0)) / 2 - gammaln(gap + 1.0)
+    return np.where(k <= i, np.exp(size + gap * math.log(abs(shift))) * np.sign(shift) ** gap, 0.0)
 
 
 def _scaling(gamma: float, degree: int) -> Float64[np.ndarray, "q q"]:
