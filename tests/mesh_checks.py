@@ -147,8 +147,8 @@ def other_kernels(mesh):
 def landmarks(mesh):
     """The products with some columns, of which each device has a part, and a whole regression."""
     draw = np.random.default_rng(8)
-    x, points = draw.normal(size=(700, 6)), draw.normal(size=(300, 6))  # six tiles, and three
-    chosen, (wide, few) = np.arange(3, 700, 2), (draw.normal(size=(n, 2)) for n in (700, 349))
+    x, points = draw.normal(size=(1100, 6)), draw.normal(size=(1500, 6))  # nine tiles, twelve
+    chosen, (wide, few) = np.arange(3, 1100, 2), (draw.normal(size=(n, 2)) for n in (1100, 549))
     kernel = functools.partial(ul.kernels.ntk, depth=2)
     many, one = (streamed(kernel, x, dtype="float64", rows=128, mesh=to) for to in (mesh, None))
     large = ul.kernels.LargeKernelRegression(ul.kernels.relu_gram, ridge=0.1, landmarks=30)

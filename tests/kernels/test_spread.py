@@ -33,7 +33,7 @@ def test_an_operator_on_eight_devices_agrees_with_one(eight_devices):
 
 
 def test_products_with_some_columns_are_those_of_one_device(eight_devices):
-    # Among them more samples than landmarks, fewer, and devices without a tile.
+    # Devices with two tiles, with one and with none; the longer side in rows and in columns.
     assert eight_devices["landmarks"].keys() == {
         "columns",
         "transposed",
