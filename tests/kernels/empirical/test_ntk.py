@@ -386,20 +386,6 @@ def test_blocks_are_as_large_as_the_features_of_all_rows_leave_room_for():
     assert cost.blocks(100, 9e3, 1) == cost.blocks(100, 9e3, 2)  # there is no room for all
 
 
-@pytest.mark.parametrize(("name", "layerwise"), [("mlp", True), ("conv_nchw", False)])
-def test_narrow_blocks_are_multiplied_together(name, layerwise, networks, x64, monkeypatch):
-    f, params, x, _ = problem(networks, name, 10)
-    pairs = []
-    monkeypatch.setattr(blockwise_module.contraction, "cross", lambda *_, **__: pairs.append(1))
-    arrays, frozen = partition(params, None)
-    dtype = np.dtype(np.float64)
-    task = Task(Model(f, frozen), arrays, layerwise=layerwise, traced=True, dtype=dtype)
-    K = blockwise_module.blockwise(task, x, None, Blocks(rows=3, held=4))  # two rows overlap
-    assert not pairs
-    assert_close(K, np.einsum("ijaa->ij", networks.dense_kernel(f, params, x)))
-    assert np.array_equal(K, K.T)
-
-
 def test_the_sum_of_outputs_is_the_sum_over_all_pairs_of_outputs(networks, x64):
     f, params, x, _ = problem(networks, "conv_nchw", 5)
     full = networks.dense_kernel(f, params, x)

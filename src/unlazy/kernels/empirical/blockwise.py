@@ -28,7 +28,6 @@ from unlazy.linalg.iterative import Progress
 # in compilation than they save. Few rows make one tile.
 _TILES = 4
 _FEW_ROWS = 64  # of a kernel that an accelerator computes in one program
-_NARROW = 64  # rows of a block that a processor multiplies faster together with other blocks
 _LONG = 60.0  # seconds from which on an estimate of the time is given unasked
 _FIRST_LOOK = 5.0  # seconds after which the estimate is made
 
@@ -115,9 +114,6 @@ def _symmetric_parts(task: Task, x: Array, layout: Blocks) -> Iterator[Part]:
         return
     for panel, later in _panels(begins, layout.held):
         held = [features_of(task, x[i : i + size], signed=signed) for i in panel]
-        if traced and panel == begins and _are_narrow(held):
-            yield Part((0, 0), _joint(held, begins, x.shape[0]))
-            return
         for k, (i, one) in enumerate(zip(panel, held, strict=True)):
             yield Part((i, i), contraction.symmetric([one], traced=traced))
             for j, two in zip(panel[k + 1 :], held[k + 1 :], strict=True):
@@ -126,21 +122,6 @@ def _symmetric_parts(task: Task, x: Array, layout: Blocks) -> Iterator[Part]:
             two = features_of(task, x[j : j + size], signed=signed)
             for i, one in zip(panel, held, strict=True):
                 yield Part((i, j), contraction.cross(one, two, traced=traced), mirrored=True)
-
-
-def _are_narrow(blocks: list[Features]) -> bool:
-    """Whether a processor multiplies the blocks faster together than pair by pair."""
-    is_narrow = contraction.rows_of(blocks[0]) <= _NARROW and contraction.is_plain(blocks[0])
-    return is_narrow and len(blocks) > 2 and jax.default_backend() == "cpu"
-
-
-def _joint(held: list[Features], begins: list[int], n: int) -> Array:
-    """The traced kernel of blocks that are all held; the last overlaps the one before."""
-    K = contraction.joint_traced(held)
-    size = len(K) // len(held)
-    places = {begin + row: k * size + row for k, begin in enumerate(begins) for row in range(size)}
-    rows = jnp.array([places[i] for i in range(n)])
-    return K[jnp.ix_(rows, rows)]
 
 
 def _panels(begins: list[int], held: int) -> Iterator[tuple[list[int], list[int]]]:

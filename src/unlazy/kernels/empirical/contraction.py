@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.compiling import jit_untuned
 from unlazy.kernels.empirical.features import Features, Outer
-from unlazy.kernels.empirical.long_products import long_product, product_of_blocks
+from unlazy.kernels.empirical.long_products import long_product
 from unlazy.kernels.empirical.model import Model, Task
 
 _HIGHEST = jax.lax.Precision.HIGHEST
@@ -34,22 +34,6 @@ def cross(one: Features, two: Features, *, traced: bool) -> Array:
 def symmetric(parts: Sequence[Features], *, traced: bool) -> Array:
     """The kernel of all samples of the parts, symmetric to the last bit."""
     return _mirrored(_upper_tiles(parts, traced), traced)
-
-
-@jit_untuned
-def joint_traced(blocks: Sequence[Features]) -> Float[Array, "n n"]:
-    """The traced kernel of all rows of the blocks, symmetric to the last bit.
-
-    For a processor, which multiplies few rows slowly: here each gradient is read once.
-    """
-    flat = zip(*(block.flat for block in blocks), strict=True)
-    outer = zip(*(block.outer for block in blocks), strict=True)
-    terms = [product_of_blocks([g.reshape(len(g), -1) for g in leaf]) for leaf in flat]
-    for factors in outer:
-        whole = Outer(*(jnp.concatenate(parts) for parts in zip(*factors, strict=True)))
-        terms.append(_outer_traced(whole, whole))
-    K = _sum(terms)
-    return (K + mirror_image(K)) / 2
 
 
 @jit_untuned
@@ -85,16 +69,6 @@ def _mirrored(tiles: Sequence[Array], traced: bool) -> Array:
             tile = (tile + mirror_image(tile)) / 2
         grid[i][j], grid[j][i] = tile, mirror_image(tile)
     return jnp.concatenate([jnp.concatenate(row, axis=1) for row in grid])
-
-
-def rows_of(of: Features) -> int:
-    """How many samples these are the features of."""
-    return len(of.flat[0] if of.flat else of.outer[0].A)
-
-
-def is_plain(of: Features) -> bool:
-    """Whether the kernel of a pair is all that its contraction writes: no sums over positions."""
-    return all(_is_dense(outer) for outer in of.outer)
 
 
 def mirror_image(K: Array) -> Array:

@@ -19,7 +19,6 @@ much, always downwards on the diagonal. TF32, which rounds to 11 bits, is off by
 """
 
 import functools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +32,7 @@ from unlazy.kernels.row_products import halves
 _PART = 2048
 _PART_OF_HALVES = 1024
 _PART_ON_CPU = 4096
+_MOST_COLUMNS = 2**31 - 1  # that an index of 32 bits reaches
 _PART_ENTRIES = 2**29  # of all partial products together, 2 GiB in float32
 # Of both matrices, for halves: those of fewer take as long to write as the product saves.
 _MANY_ROWS = 128
@@ -42,17 +42,12 @@ def long_product(one: Float[Array, "r1 k"], two: Float[Array, "r2 k"]) -> Float[
     """The product of one matrix with the transpose of another, or of itself (`two is one`)."""
     backend = jax.default_backend()
     if backend == "cpu":
-        return _in_turn([one], [two])
+        return _in_turn(one, two)
     in_halves = _pays_in_halves(one, two, backend)
     parts = _parts(one, two, _PART_OF_HALVES if in_halves else _PART)
     cut = _cut(one, parts)
     other = cut if two is one else _cut(two, parts)
     return product_of_halves(cut, other) if in_halves else _sum_of_products(cut, other)
-
-
-def product_of_blocks(blocks: Sequence[Float[Array, "_ k"]]) -> Float[Array, "n n"]:
-    """The product of all rows of the blocks with themselves, each read once; on a processor."""
-    return _in_turn(blocks, blocks)
 
 
 def product_of_halves(
@@ -75,20 +70,19 @@ def _pays_in_halves(one: Array, two: Array, backend: str) -> bool:
     return backend == "gpu" and one.dtype == jnp.float32 and is_long and is_wide
 
 
-def _in_turn(one: Sequence[Array], two: Sequence[Array]) -> Float[Array, "r1 r2"]:
-    def rows(blocks: Sequence[Array], start: Array | int, width: int) -> Array:
-        cut = [jax.lax.dynamic_slice_in_dim(g, start, width, axis=1) for g in blocks]
-        return cut[0] if len(cut) == 1 else jnp.concatenate(cut)
-
+def _in_turn(one: Array, two: Array) -> Float[Array, "r1 r2"]:
     def part(start: Array | int, width: int) -> Array:
-        return _product("ip,jp->ij", rows(one, start, width), rows(two, start, width))
+        cut = functools.partial(jax.lax.dynamic_slice_in_dim, axis=1)
+        return _product("ip,jp->ij", cut(one, start, width), cut(two, start, width))
 
-    count, left = divmod(one[0].shape[1], _PART_ON_CPU)
-    if count < 2:
-        return part(0, one[0].shape[1])
-    start = part(count * _PART_ON_CPU, left)
+    count, left = divmod(one.shape[1], _PART_ON_CPU)
+    if count < 2 or one.shape[1] > _MOST_COLUMNS:
+        return _product("ip,jp->ij", one, two)
     return jax.lax.fori_loop(
-        0, count, lambda k, total: total + part(k * _PART_ON_CPU, _PART_ON_CPU), start
+        0,
+        count,
+        lambda k, total: total + part(k * _PART_ON_CPU, _PART_ON_CPU),
+        part(count * _PART_ON_CPU, left),
     )
 
 
