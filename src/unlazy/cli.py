@@ -102,7 +102,7 @@ def run(
             autocompletion=options.complete_figure,
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All figures, one after the other.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All figures.")] = False,
     preset: Annotated[
         str,
         typer.Option(
@@ -138,30 +138,34 @@ def run(
     as_json: Json = False,
 ) -> int:
     """Compute figures, or resume them; draw them, and check what their papers say of them."""
-    from unlazy.experiments import rendering, run_experiment
+    from unlazy.experiments import rendering, run_experiments
 
     advice = f"finished cells are stored in '{out}', and the same command resumes after them."
     with surroundings.interruptible(advice), contextlib.ExitStack() as until_end:
         # Before JAX is imported, and so before the figures are.
         progress = surroundings.reporter(until_end)
+        experiments = _chosen(names, every, preset, as_json=as_json)
+        until_end.enter_context(surroundings.aside(as_json))
+        found = run_experiments(
+            experiments,
+            preset,
+            out=out,
+            force=force,
+            tables=tables,
+            jobs=jobs,
+            scheduler=scheduler,
+            workers=workers,
+            progress=progress,
+        )
+        until_end.callback(found.close)
         reports = []
-        for experiment in _chosen(names, every, preset, as_json=as_json):
-            with surroundings.aside(as_json):
-                report = run_experiment(
-                    experiment,
-                    preset,
-                    out=out,
-                    force=force,
-                    tables=tables,
-                    jobs=jobs,
-                    scheduler=scheduler,
-                    workers=workers,
-                    progress=progress(),
-                )
+        for report in found:
             reports.append(report)
             if not as_json:
                 rendering.show_report(surroundings.console(), report)
     if as_json:
+        order = [experiment.name for experiment in experiments]
+        reports.sort(key=lambda report: order.index(report.experiment))
         streams.print_json({"figures": [report.to_dict() for report in reports]})
     return 0 if all(report.ok for report in reports) else 1
 

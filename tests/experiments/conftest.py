@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The toy experiment for every test of the engine."""
+"""The toy experiment for every test of the engine, and a limit on the time that one waits."""
 
+import contextlib
 import importlib.util
+import signal
 import sys
 from pathlib import Path
 
@@ -21,3 +23,23 @@ def toy():
     sys.modules["toy"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+@contextlib.contextmanager
+def _within(seconds):
+    def late(*_):
+        raise AssertionError("it takes too long")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def within():
+    """A scope that fails when it takes so many seconds, even in a call that waits for ever."""
+    return _within

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import dataclasses
+import importlib
 import sys
 import time
 
@@ -9,7 +11,7 @@ import pytest
 
 from unlazy import papers
 from unlazy.core.errors import ArgumentsError, UnlazyError
-from unlazy.experiments import CellResult, Store, cluster, run_experiment
+from unlazy.experiments import CellResult, Store, cluster, experiment, run_experiment
 from unlazy.experiments.tasks import Task, marker_in, perform, reference
 
 
@@ -80,6 +82,9 @@ def test_an_experiment_is_found_by_its_module(toy, monkeypatch):
     assert reference(figure) == "unlazy.papers.arora2019.figures.figure1:EXPERIMENT"
     with pytest.raises(UnlazyError, match="`experiment` must be a global name of a module"):
         reference(dataclasses.replace(toy.EXPERIMENT))
+    for name in papers.names():  # two share all of their functions
+        module, _, attribute = reference(papers.get(name)).partition(":")
+        assert getattr(importlib.import_module(module), attribute) is papers.get(name)
     monkeypatch.setitem(sys.modules, "__main__", toy)
     monkeypatch.delitem(sys.modules, "toy")
     with pytest.raises(UnlazyError, match="not in the script that is run"):
@@ -91,7 +96,7 @@ def test_without_dask_the_extra_is_named(toy, tmp_path, monkeypatch):
     with pytest.raises(UnlazyError, match=r"pip install 'unlazy\[dask\]'"):
         cluster.check_dask()
     with pytest.raises(UnlazyError, match=r"pip install 'unlazy\[dask\]'"):
-        run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, workers=2)
+        run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, scheduler="tcp://127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
@@ -122,3 +127,35 @@ def test_a_scheduler_with_tls_needs_certificates(toy, tmp_path):
     with dask.config.set(missing), pytest.raises(UnlazyError, match="No such file or directory"):
         run_experiment(toy.EXPERIMENT, "smoke", out=tmp_path, scheduler=address)
     assert time.monotonic() - began < 10
+
+
+def test_cells_for_the_processor_are_computed_in_its_scope(toy, tmp_path, monkeypatch):
+    """Here as by a worker, and none of another experiment."""
+    scopes = []
+
+    @contextlib.contextmanager
+    def on_host():
+        scopes.append("open")
+        yield
+        scopes.append("closed")
+
+    def run(config, *, seed, progress):
+        scopes.append("run")
+        return toy.run(config, seed=seed, progress=progress)
+
+    monkeypatch.setattr(experiment, "on_host", on_host)
+    for place, on_processor in enumerate((False, True)):
+        chosen = dataclasses.replace(toy.EXPERIMENT, run=run, on_processor=on_processor)
+        monkeypatch.setattr(toy, "EXPERIMENT", chosen)
+        run_experiment(chosen, "smoke", out=tmp_path / f"{place}")
+        cell = chosen.cells(chosen.presets["smoke"].config)[0]
+        root = tmp_path / f"by a worker {place}"
+        Store(root).prepare(toy.NAME)
+        (root / "marker").touch()
+        perform(
+            Task("toy:EXPERIMENT", cell, str(root), str(root / "marker"), "run", False, False),
+            jobs=1,
+        )
+        one = ["open", "run", "closed"] if on_processor else ["run"]
+        assert scopes == one * 4  # three cells here, one by a worker
+        scopes.clear()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine offers: memory, the default budget of it, and a folder on disk."""
+"""What the machine offers: memory, the default budget of it, the processor, a folder on disk."""
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -68,3 +69,18 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # Linux alone has it
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def on_host() -> Iterator[None]:
+    """Compute on the processor: an accelerator's compiler takes longer than small things do.
+
+    Samples drawn there are the same whatever device the network is trained on, if JAX has both.
+    """
+    import jax  # not above: a list of figures does without it
+
+    with contextlib.ExitStack() as stack:
+        # Where JAX was told of accelerators alone there is no such device.
+        with contextlib.suppress(RuntimeError):
+            stack.enter_context(jax.default_device(jax.local_devices(backend="cpu")[0]))
+        yield

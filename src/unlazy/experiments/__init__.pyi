@@ -11,13 +11,14 @@ from unlazy.experiments.experiment import Experiment as Experiment
 from unlazy.experiments.experiment import Preset as Preset
 from unlazy.experiments.figures import save_figure as save_figure
 from unlazy.experiments.obtaining import CellError as CellError
+from unlazy.experiments.passes import RunReport as RunReport
 from unlazy.experiments.programs import kept_programs as kept_programs
 from unlazy.experiments.progress import PassingReporter as PassingReporter
 from unlazy.experiments.progress import Reporter as Reporter
 from unlazy.experiments.progress import reporter_for as reporter_for
 from unlazy.experiments.report.site import write_report as write_report
-from unlazy.experiments.runner import RunReport as RunReport
 from unlazy.experiments.runner import run_experiment as run_experiment
+from unlazy.experiments.runner import run_experiments as run_experiments
 from unlazy.experiments.sharing import shared_by_cells as shared_by_cells
 from unlazy.experiments.store import DamagedCellError as DamagedCellError
 from unlazy.experiments.store import Store as Store

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from unlazy.core.summaries import counted
 from unlazy.experiments.cell import Cell
-from unlazy.experiments.progress import Reporter, Stream
+from unlazy.experiments.progress import Reporter, Stream, title
 
 
 @contextlib.contextmanager
@@ -63,15 +63,21 @@ class BarReporter(Reporter):
 
     def start(self, name: str, cells: int, stored: int) -> None:
         """Show a bar over the cells to compute; stored ones would spoil the time left."""
+        self.name = name
         every = counted(cells, "cell")
         todo = f"{cells - stored} of {every} left" if stored else every
         self.all = self.bars.add_task(f"{name}, {todo}", total=cells - stored)
         if stored < cells:
             self.bars.start()
 
+    def hide(self) -> None:
+        """Remove the bars until the next cell."""
+        self.bars.stop()
+
     def cell_started(self, cell: Cell) -> None:
         """Show the cell's own bar, moving to and fro until the cell reports progress."""
-        self.inside[cell] = self.bars.add_task(f"  {cell}", total=None)
+        self.bars.start()  # which does nothing if they are there
+        self.inside[cell] = self.bars.add_task(f"  {title(cell, self.name)}", total=None)
 
     def cell_progress(self, cell: Cell, done: int, total: int) -> None:
         """Move both bars: with few cells, the time left comes from inside them."""

@@ -49,12 +49,21 @@ def devices() -> list[str]:
     """The devices that JAX computes on, the default one first."""
     import jax
 
-    return [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
+    return list(map(_name, jax.devices()))
 
 
 def used_device() -> str:
-    """The device of the latest computation, without importing JAX if it was not used."""
-    return devices()[0] if "jax" in sys.modules else f"cpu: {platform.machine()}, without JAX"
+    """The device that JAX computes on here and now, without importing it if it was not used."""
+    if "jax" not in sys.modules:
+        return f"cpu: {platform.machine()}, without JAX"
+    import jax
+
+    # An array tells: a scope may have chosen another device than the first.
+    return _name(next(iter(jax.device_put(np.float32(0)).devices())))
+
+
+def _name(device: Any) -> str:
+    return f"{device.platform}: {device.device_kind}"
 
 
 def precision() -> dict[str, Any]:

@@ -2,10 +2,12 @@
 """An experiment: a figure as a list of cells, with its claims and how to draw it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unlazy.core.entries import entry
+from unlazy.core.machine import on_host
 from unlazy.experiments.cell import Cell, Results, Run
 from unlazy.experiments.claims import Claim
 
@@ -43,6 +45,11 @@ class Experiment:
     claims: Callable[[Any, Results], list[Claim]]  # from the configuration and all results
     plot: Callable[[Any, Results], "matplotlib.figure.Figure"]
     notes: Callable[[Any], list[str]] = _no_notes  # such as "MNIST not found: using digits"
+    on_processor: bool = False  # also where there is an accelerator: its cells are many and small
+
+    def device(self) -> AbstractContextManager[None]:
+        """A scope in which JAX computes the cells on the device that is meant for them."""
+        return on_host() if self.on_processor else nullcontext()
 
     @entry
     def preset(self, name: str) -> Preset:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cell from the store or computed, in this process or on a worker of a cluster."""
+"""One cell from the store or computed, in this process or by a worker."""
 
 import contextlib
 import time

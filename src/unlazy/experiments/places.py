@@ -11,20 +11,15 @@ import queue
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
+from concurrent.futures import CancelledError
 from typing import Any, NamedTuple
 
-from unlazy.experiments.tasks import Answer, Task, perform
+from unlazy.experiments.handing_out import GLANCE, KILLED
+from unlazy.experiments.tasks import LostError, Outcome, Task, perform
 
 RESOURCE = "cells"  # of Dask's; a worker may declare how many cells it has room for
-GLANCE = 0.5  # seconds between looks at the workers
 _NOBODY = "unlazy: shown, not given"  # a resource that no worker has
 _SHOWN = 100  # tasks; Dask looks at no more when it reckons how many workers it needs
-
-Outcome = Answer | BaseException
-
-
-class LostError(Exception):
-    """The connection to the scheduler broke."""
 
 
 class _Given(NamedTuple):
@@ -32,7 +27,7 @@ class _Given(NamedTuple):
     worker: str
 
 
-class Places:
+class DaskPlaces:
     """The places for cells that the workers of a client's scheduler have, and who is in them."""
 
     def __init__(self, client: Any) -> None:
@@ -101,6 +96,10 @@ class Places:
         places = [(n, w) for w, room in self.room.items() for n in range(self.used[w], room)]
         self.free = deque(worker for _, worker in sorted(places))
 
+    def first(self, waiting: Collection[Task]) -> int | None:
+        """The place in the queue of the first task, if a worker has room: any can compute any."""
+        return 0 if waiting and self.free else None
+
     def give(self, task: Task) -> None:
         """Give a task to a worker; there must be a free place."""
         worker = self.free.popleft()
@@ -117,7 +116,7 @@ class Places:
             try:
                 outcome = await future
             except BaseException as error:
-                outcome = error
+                outcome = _meant(error)
             self._done.put((future, outcome))
 
         self.client.loop.add_callback(fetch)
@@ -150,10 +149,27 @@ class Places:
         """Those that workers have."""
         return [given.task for given in self.given.values()]
 
-    def cancel(self) -> None:
-        """Let no further task be begun."""
+    def stop(self, *, finish: bool) -> None:
+        """Let no further task be begun; those at work are finished by the cluster."""
+        del finish
         self._cancel([*self.given, *self._shown])
+
+    def has_lost(self, error: BaseException) -> bool:
+        """Whether an error comes of a broken connection to the scheduler."""
+        del error
+        return self.client.status != "running"
 
     def _cancel(self, futures: list[Any]) -> None:
         if futures:  # none are a request to the scheduler all the same
             self.client.cancel(futures)
+
+
+def _meant(error: BaseException) -> BaseException:
+    """What an error of Dask's own means; others are a worker's answer."""
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    if isinstance(error, CommClosedError | TimeoutError | CancelledError):
+        return LostError()
+    # Of a worker that comes back under its address, Dask counts the deaths.
+    return KILLED if isinstance(error, KilledWorker) else error

@@ -42,8 +42,16 @@ class Reporter:
     def cell_finished(self, cell: Cell, seconds: float) -> None:
         """A cell at work is stored."""
 
+    def hide(self) -> None:
+        """Something else is about to be printed, between two cells."""
+
     def close(self) -> None:
         """No more cells, whether all are done or the run stops early."""
+
+
+def title(cell: Cell, name: str) -> str:
+    """How a cell is called in a run of that name: with its figure, if the run is of several."""
+    return str(cell) if cell.experiment == name else f"{cell.experiment}: {cell}"
 
 
 class LineReporter(Reporter):
@@ -51,7 +59,7 @@ class LineReporter(Reporter):
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.finished = self.cells = 0
+        self.name, self.finished, self.cells = "", 0, 0
 
     def note(self, text: str) -> None:
         """Write the remark."""
@@ -59,14 +67,15 @@ class LineReporter(Reporter):
 
     def start(self, name: str, cells: int, stored: int) -> None:
         """Write how much there is to do."""
-        self.cells, self.finished = cells, stored
+        self.name, self.cells, self.finished = name, cells, stored
         already = f", {stored} of them stored already" if stored else ""
         self._line(f"{name}: {counted(cells, 'cell')}{already}")
 
     def cell_finished(self, cell: Cell, seconds: float) -> None:
         """Write which cell is done, and how long it took."""
         self.finished += 1
-        self._line(f"[{self.finished}/{self.cells}] {cell} ({seconds:.1f} s)")
+        text = f"[{self.finished}/{self.cells}] {title(cell, self.name)} ({seconds:.1f} s)"
+        self._line(text)
 
     def _line(self, text: str) -> None:
         self.stream.write(text + "\n")
@@ -107,6 +116,10 @@ class PassingReporter(Reporter):
         self.reporter.cell_finished(cell, seconds)
         self.after_cell()
         self.check()
+
+    def hide(self) -> None:
+        """Pass it on, unchecked."""
+        self.reporter.hide()
 
     def close(self) -> None:
         """Pass it on, unchecked."""

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from unlazy.experiments.claims import HOLDS, Claim
 from unlazy.experiments.experiment import Experiment
-from unlazy.experiments.runner import RunReport
+from unlazy.experiments.passes import RunReport
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:

@@ -1,65 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running an experiment: compute what is not stored yet, check the claims, draw the figure."""
 
+import contextlib
 import re
-import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from unlazy.core import disk
-from unlazy.core.drawing import style
 from unlazy.core.entries import entry
 from unlazy.core.errors import ArgumentsError
-from unlazy.experiments.canonical import readable_json
-from unlazy.experiments.cell import Cell, CellResult, Results
-from unlazy.experiments.claims import Claim
+from unlazy.experiments.cell import Cell
 from unlazy.experiments.experiment import Experiment
-from unlazy.experiments.figures import save_figure
-from unlazy.experiments.joined import taken_apart
-from unlazy.experiments.obtaining import Looks, cell_error, obtain, stored_result
+from unlazy.experiments.passes import Options, Pass, RunReport
 from unlazy.experiments.progress import Reporter
-from unlazy.experiments.store import DamagedCellError, Store
-from unlazy.experiments.workers import compute_all, default_jobs
+from unlazy.experiments.store import Store
+from unlazy.experiments.workers import Threads
+
+if TYPE_CHECKING:
+    from unlazy.experiments.handing_out import Places
 
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What came of a run."""
-
-    experiment: str
-    preset: str
-    claims: tuple[Claim, ...]
-    figures: tuple[Path, ...]  # the PNG and the SVG
-    claims_file: Path  # the claims as JSON
-    computed: int  # cells
-    reused: int  # cells that came from the store
-    seconds: float
-    notes: tuple[str, ...]  # remarks for the user
-
-    @property
-    def ok(self) -> bool:
-        """Whether every verdict is the recorded one."""
-        return all(claim.as_expected for claim in self.claims)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report for JSON."""
-        return {
-            "experiment": self.experiment,
-            "preset": self.preset,
-            "ok": self.ok,
-            "claims": [claim.to_dict() for claim in self.claims],
-            "figures": [str(path) for path in self.figures],
-            "claims_file": str(self.claims_file),
-            "cells": {"computed": self.computed, "reused": self.reused},
-            "seconds": round(self.seconds, 3),
-            "notes": list(self.notes),
-        }
 
 
 @entry
@@ -95,9 +57,11 @@ def run_experiment(
             JAX hold in the cells only if they are global, not if they are scoped by a `with`.
         scheduler: The address of a Dask scheduler, such as `tcp://host:8786`, whose workers are to
             compute the cells. They must be able to import the experiment; they need not see `out`.
-        workers: How many worker processes to start on this machine, in place of a scheduler's;
-            each computes `jobs` cells at a time. They have settings of JAX only from the
-            environment.
+        workers: How many worker processes to start on this machine, in place of a scheduler's.
+            They divide the processor cores between them, so that results are those of one process
+            up to rounding: with fewer cores, sums are added in another order. On an accelerator
+            each computes `jobs` cells at a time in its share of the memory, by default as many as
+            fit. Workers have settings of JAX only from the environment.
         progress: What to show meanwhile; nothing by default.
 
     Raises:
@@ -108,38 +72,46 @@ def run_experiment(
         UnlazyError: If Dask is needed and not installed, or the scheduler cannot be reached.
         ValueError: If `jobs` or `workers` is no positive integer, or given with a `scheduler`.
     """
-    began = time.perf_counter()
+    reporter = progress or Reporter()
+    options = Options(out, force, tables)
     where = _Where(jobs, scheduler, workers)
-    if force and tables is not None:
-        raise ArgumentsError(f"`tables` must be left out with `force`, got tables='{tables}'.")
-    config = experiment.preset(preset).config
-    store = Store(out)
-    store.prepare(experiment.name)
-    folder = store.root / experiment.name / preset
-    disk.make_writable(folder)  # tried now, not when all is computed
-    task = _Task(experiment, store, progress or Reporter())
-    if tables is not None:
-        _take(store, experiment, config, Path(tables))
-    try:
-        results = task.results(config, where, force=force)
-    finally:
-        task.reporter.close()
-    disk.clear_abandoned(folder)
-    claims = tuple(experiment.claims(config, results))
-    claims_file = _write_claims(folder, experiment, preset, claims, results)
-    with style():
-        figures = save_figure(experiment.plot(config, results), folder, "figure")
-    return RunReport(
-        experiment=experiment.name,
-        preset=preset,
-        claims=claims,
-        figures=figures,
-        claims_file=claims_file,
-        computed=task.computed,
-        reused=len(results) - task.computed,
-        seconds=time.perf_counter() - began,
-        notes=tuple(task.notes),
-    )
+    (report,) = _run([experiment], preset, options, where, lambda: reporter)
+    return report
+
+
+@entry
+def run_experiments(
+    experiments: Iterable[Experiment],
+    preset: str = "quick",
+    *,
+    out: Path | str = "runs",
+    force: bool = False,
+    tables: Path | str | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    progress: Callable[[], Reporter] = Reporter,
+) -> Generator[RunReport, None, None]:
+    """Run several experiments; yields their reports, each as soon as it is complete.
+
+    In this process they are run one after the other. Workers compute the cells of all of them
+    together, in this order, so that none waits for the last cell of another experiment; reports
+    come as experiments are complete, and an experiment that is named twice is reported once.
+
+    Args:
+        experiments: What to run; each must have the preset.
+        preset: as for `run_experiment`, like all that follow.
+        out: see there.
+        force: see there.
+        tables: see there.
+        jobs: see there.
+        scheduler: see there.
+        workers: see there. Where there is an accelerator, cells of experiments that are for the
+            processor have workers of their own, one for each second core, of one cell at a time.
+        progress: Makes what shows an experiment on the way, or all of them if workers compute.
+    """
+    where = _Where(jobs, scheduler, workers)
+    return _run(experiments, preset, Options(out, force, tables), where, progress)
 
 
 @dataclass(frozen=True)
@@ -168,143 +140,126 @@ class _Where:
                     f"got {name}={count!r}."
                 )
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this process computes."""
+        return self.scheduler is None and self.workers is None
 
-class _Task:
-    """One pass over the cells, and what is counted on the way."""
-
-    def __init__(self, experiment: Experiment, store: Store, reporter: Reporter) -> None:
-        self.experiment, self.store, self.reporter = experiment, store, reporter
-        self.computed, self.jobs = 0, 1
-        self.notes: list[str] = []
-        self.lock = threading.RLock()  # of the reporter, the notes and the count
-        self.stopped = threading.Event()
-
-    def results(self, config: Any, where: _Where, *, force: bool) -> Results:
-        """Every cell's result, in order, from the store or computed."""
-        for note in self.experiment.notes(config):
-            self._note(note)
-        cells = _checked(self.experiment, self.experiment.cells(config))
-        stored = {} if force else {c: r for c in cells if (r := self._stored(c)) is not None}
-        self.reporter.start(self.experiment.name, len(cells), len(stored))
-        missing = [cell for cell in cells if cell not in stored]
-        with self.store.leases() as self.leases:
-            if where.scheduler is None and where.workers is None:
-                computed = self._computed(missing, where.jobs, force=force)
-            else:
-                computed = self._on_cluster(missing, where, force=force)
-        return {cell: stored.get(cell) or computed[cell] for cell in cells}
-
-    def _on_cluster(
-        self, missing: Sequence[Cell], where: _Where, *, force: bool
-    ) -> dict[Cell, CellResult]:
+    def workers_for(
+        self, cells: Sequence[Cell], runs: Mapping[str, Pass], note: Callable[[str], None]
+    ) -> "Callable[[], AbstractContextManager[Places]]":
+        """How to reach the workers for these cells of experiments of these names."""
         # Imported here: most runs do without.
-        from unlazy.experiments.cluster import ClusterRun
+        from unlazy.experiments.cluster import Cluster
+        from unlazy.experiments.local_places import LocalPlaces, posts
 
-        run = ClusterRun(
-            *(self.experiment, self.store, self.leases),
-            force=force,
-            arrived=self._arrived,
-            note=self._note,
+        if self.scheduler is not None:
+            return Cluster(self.scheduler, note).connected
+        count = min(self.workers or 1, len(cells))
+        kinds = {runs[cell.experiment].experiment.on_processor for cell in cells}
+        return lambda: LocalPlaces(posts(count, self.jobs, kinds), note)
+
+
+def _run(
+    experiments: Iterable[Experiment],
+    preset: str,
+    options: Options,
+    where: _Where,
+    progress: Callable[[], Reporter],
+) -> Generator[RunReport, None, None]:
+    """The reports; raises at once what can be known before anything is computed."""
+    experiments = list(experiments)
+    store = Store(options.out)
+    for experiment in experiments:
+        experiment.preset(preset)
+
+    if where.is_here:
+        return (
+            _here(Pass(one, preset, store, options), where.jobs, progress()) for one in experiments
         )
-        if not missing:
-            return {}
-        return run.results(missing, where.scheduler, where.workers or 1, where.jobs)
-
-    def _arrived(self, cell: Cell, computed: bool, seconds: float) -> None:
-        self.computed += computed
-        self.reporter.cell_started(cell)
-        self.reporter.cell_finished(cell, seconds)
-
-    def _computed(
-        self, missing: Sequence[Cell], jobs: int | None, *, force: bool
-    ) -> dict[Cell, CellResult]:
-        """The results of these cells; at the end, waits for those that other runs compute."""
-        if missing:
-            self.jobs = min(jobs or default_jobs(), len(missing))
-        found: dict[Cell, CellResult] = {}
-        looks = Looks(self._note)
-        while missing:
-            outcome = compute_all(
-                partial(self._obtain, force=force), missing, self.jobs, stopped=self.stopped
-            )
-            found |= {cell: result for cell, result in outcome.items() if result is not None}
-            missing = [cell for cell in missing if cell not in found]
-            if missing:
-                looks.wait(len(missing))
-        return found
-
-    def _note(self, text: str) -> None:
-        with self.lock:
-            self.notes.append(text)
-            self.reporter.note(text)
-
-    def _stored(self, cell: Cell) -> CellResult | None:
-        """The stored result; None if there is none, or if it is damaged, which is told."""
-        try:
-            return stored_result(self.store, cell)
-        except DamagedCellError as error:
-            self._note(f"{error} It is computed again.")
-            return None
-
-    def _obtain(self, cell: Cell, *, force: bool) -> CellResult | None:
-        """Compute and store a cell, unless another run just did; None if one does so now."""
-        with self.leases.holding(cell.digest) as ours:
-            if not ours:
-                return None
-            began = time.perf_counter()
-            with self.lock:
-                self.reporter.cell_started(cell)
-            work = obtain(self.store, cell, self._compute, force=force, jobs=self.jobs)
-            with self.lock:
-                self.computed += work.computed
-                self.reporter.cell_finished(cell, time.perf_counter() - began)
-            return work.result
-
-    def _compute(self, cell: Cell) -> CellResult:
-        def progress(done: int, total: int) -> None:
-            if self.stopped.is_set():
-                raise InterruptedError
-            with self.lock:
-                self.reporter.cell_progress(cell, done, total)
-
-        try:
-            return self.experiment.run(cell.config, seed=cell.seed, progress=progress)
-        except Exception as error:
-            if self.jobs > 1 and not self.stopped.is_set():
-                self._note(f"the cell '{cell}' failed; those at work are finished first.")
-            raise cell_error(cell, error, self.store.root) from error
+    return _by_workers(
+        [Pass(one, preset, store, options) for one in _different(experiments)],
+        *(store, where, progress()),
+    )
 
 
-def _take(store: Store, experiment: Experiment, config: Any, tables: Path) -> None:
-    """Store the cells that are not stored and stand in the tables."""
-    taken = taken_apart(tables, experiment.name, experiment.version)
-    for cell in experiment.cells(config):
-        if cell.digest in taken and not store.has(cell):
-            store.write(cell, taken[cell.digest].result, taken[cell.digest].meta)
-
-
-def _checked(experiment: Experiment, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """The cells without repetition; raise unless all are this experiment's."""
-    for cell in cells:
-        if (cell.experiment, cell.version) != (experiment.name, experiment.version):
+def _different(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """Each experiment once; raise if two have one name."""
+    by_name: dict[str, Experiment] = {}
+    for experiment in experiments:
+        if by_name.setdefault(experiment.name, experiment) is not experiment:
             raise ValueError(
-                f"`cells` must give cells of {experiment.name!r} version {experiment.version}, "
-                f"got experiment={cell.experiment!r}, version={cell.version}."
+                f"`experiments` must have different names, got two named {experiment.name!r}."
             )
-    return list(dict.fromkeys(cells))
+    return list(by_name.values())
 
 
-def _write_claims(
-    folder: Path, experiment: Experiment, preset: str, claims: Sequence[Claim], results: Results
-) -> Path:
-    """Write the claims with the digests of the cells behind them."""
-    path = folder / "claims.json"
-    record = {
-        "experiment": experiment.name,
-        "version": experiment.version,
-        "preset": preset,
-        "claims": [claim.to_dict() for claim in claims],
-        "cells": [cell.digest for cell in results],
-    }
-    disk.replace_file(path, readable_json(record))
-    return path
+def _here(run: Pass, jobs: int | None, reporter: Reporter) -> RunReport:
+    """The report on an experiment whose cells this process computes."""
+    try:
+        Threads(run, reporter).compute(jobs)
+    finally:
+        reporter.close()
+    return run.report()
+
+
+def _by_workers(
+    runs: Sequence[Pass], store: Store, where: _Where, reporter: Reporter
+) -> Generator[RunReport, None, None]:
+    """The reports on experiments whose cells workers compute, each when its last cell is there."""
+    # Imported here: most runs do without.
+    from unlazy.experiments.handing_out import HandOut
+
+    notes: list[str] = []  # those that no report has yet
+
+    def note(text: str) -> None:
+        notes.append(text)
+        reporter.note(text)
+
+    def hand_over(run: Pass) -> None:
+        run.notes += notes
+        notes.clear()
+
+    def finished(run: Pass) -> RunReport:
+        hand_over(run)
+        report = run.report()
+        reporter.hide()
+        return report
+
+    try:
+        for run in runs:
+            run.look(note)
+            hand_over(run)
+        total, stored = sum(len(run.cells) for run in runs), sum(run.stored for run in runs)
+        reporter.start(_title(runs), total, stored)
+        left = {run.experiment.name: run for run in runs if run.missing}
+        yield from (finished(run) for run in runs if not run.missing)
+        if not left:
+            return
+        missing = [cell for run in left.values() for cell in run.missing]
+        connect = where.workers_for(missing, left, note)
+        experiments = [run.experiment for run in left.values()]
+        with store.leases() as leases, contextlib.ExitStack() as until_end:
+            hand_out = HandOut(experiments, store, leases, force=runs[0].force, note=note)
+            arrivals = hand_out.compute(missing, connect)
+            until_end.callback(arrivals.close)
+            for cell, result, answer in arrivals:
+                run = left[cell.experiment]
+                run.found[cell] = result
+                run.computed += answer.computed
+                reporter.cell_started(cell)
+                reporter.cell_finished(cell, answer.seconds)
+                if len(run.found) < len(run.cells):
+                    continue
+                try:
+                    report = finished(run)
+                except Exception as error:  # of its claims, say
+                    arrivals.throw(error)  # the cells at work are finished
+                    raise
+                yield report
+    finally:
+        reporter.close()
+
+
+def _title(runs: Sequence[Pass]) -> str:
+    return runs[0].experiment.name if len(runs) == 1 else f"{len(runs)} figures"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker of a cluster does for one cell, and how it finds the cell's experiment.
+"""What a worker does for one cell, and how it finds the cell's experiment.
 
 A worker that sees the client's folder takes the lease and stores the cell itself: neither the death
 of the client nor a large result then matters. Any other worker sends the result to the client,
@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,10 @@ class CellFailure(Exception):
     """A cell raised the error that this one has as its argument, while it was computed."""
 
 
+class LostError(Exception):
+    """The connection to the scheduler broke."""
+
+
 class Task(NamedTuple):
     """A cell for a worker."""
 
@@ -36,6 +40,7 @@ class Task(NamedTuple):
     run: str  # names the client's run: what is stored for it is not computed again
     force: bool
     leased: bool  # the client holds the lease
+    on_processor: bool = False  # though there be an accelerator
 
 
 class Answer(NamedTuple):
@@ -48,11 +53,19 @@ class Answer(NamedTuple):
     meta: dict[str, Any] | None = None  # to be stored with it
 
 
+Outcome = Answer | BaseException
+
+
 def perform(task: Task, *, jobs: int | None = None) -> Answer:
     """Compute a cell on a worker, unless it is stored or another run computes it."""
     began = time.perf_counter()
     jobs = jobs or _threads()
-    run = functools.partial(_run, _resolved(task.experiment, task.cell))
+    experiment = _resolved(task.experiment, task.cell)
+    with experiment.device():
+        return _perform(task, functools.partial(_run, experiment), jobs, began)
+
+
+def _perform(task: Task, run: Callable[[Cell], CellResult], jobs: int, began: float) -> Answer:
     if task.leased:
         result = run(task.cell)
         seconds = time.perf_counter() - began
@@ -73,9 +86,12 @@ def reference(experiment: Experiment) -> str:
     Raises:
         UnlazyError: If it is no global name of a module that can be imported.
     """
-    for module in dict.fromkeys(_modules(experiment)):
-        for name, value in vars(sys.modules.get(module, object)).items():
-            if value is experiment and module != "__main__":
+    # Its own functions may all be shared with other experiments: then any module will do.
+    for module in dict.fromkeys([*_modules(experiment), *sys.modules]):
+        if module in ("__main__", "__mp_main__"):
+            continue
+        for name, value in list(getattr(sys.modules.get(module), "__dict__", {}).items()):
+            if value is experiment:
                 return f"{module}:{name}"
     raise UnlazyError(
         f"`experiment` must be a global name of a module that workers can import, "

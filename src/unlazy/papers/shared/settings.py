@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of JAX that an experiment's numbers depend on, and the device for small things."""
+"""The settings of JAX that an experiment's numbers depend on."""
 
 import contextlib
 from collections.abc import Iterator
@@ -23,17 +23,4 @@ def reproducible(*, x64: bool = False) -> Iterator[None]:
         settings.enter_context(bits_of_the_default_dtype())
         if hasattr(jax, "threefry_partitionable"):  # a setting only while there is another form
             settings.enter_context(jax.threefry_partitionable(True))
-        yield
-
-
-@contextlib.contextmanager
-def on_host() -> Iterator[None]:
-    """Compute on the processor: an accelerator's compiler takes longer than small things do.
-
-    Samples drawn there are the same whatever device the network is trained on, if JAX has both.
-    """
-    with contextlib.ExitStack() as stack:
-        # Where JAX was told of accelerators alone there is no such device.
-        with contextlib.suppress(RuntimeError):
-            stack.enter_context(jax.default_device(jax.local_devices(backend="cpu")[0]))
         yield

@@ -11,13 +11,13 @@ from jaxtyping import Array, Float
 
 from unlazy import kernels
 from unlazy.core.float64 import float64
+from unlazy.core.machine import on_host
 from unlazy.nets import ResNet3, ThreeLayer
 from unlazy.papers import allenzhu_li2019
 from unlazy.papers.allenzhu_li2019.figures import samples
 from unlazy.papers.allenzhu_li2019.figures.samples import Network
 from unlazy.papers.shared.grids.learner import Split
 from unlazy.papers.shared.grids.linear import Linear, in_float64, linear_model, split_sets
-from unlazy.papers.shared.settings import on_host
 
 Kernel = Callable[[Any, Any], Any]  # of two arrays of inputs, (n1, d) and (n2, d)
 

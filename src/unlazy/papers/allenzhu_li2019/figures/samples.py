@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlazy import data
+from unlazy.core.machine import on_host
 from unlazy.data import ComposedParities
 from unlazy.nets import BiasedTwoLayer, ResNet3, ThreeLayer
 from unlazy.papers.shared.grids.learner import Keys, Split, draw_split, initial, keys_of
-from unlazy.papers.shared.settings import on_host, reproducible
+from unlazy.papers.shared.settings import reproducible
 
 Network = BiasedTwoLayer | ThreeLayer | ResNet3
 

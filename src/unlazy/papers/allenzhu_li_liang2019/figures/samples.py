@@ -2,9 +2,10 @@
 """Section 7: the data and the networks of the experiments, each from a seed."""
 
 from unlazy import data
+from unlazy.core.machine import on_host
 from unlazy.nets import BiasedTwoLayer, ThreeLayer
 from unlazy.papers.shared.grids.learner import Keys, Split, draw_split, keys_of
-from unlazy.papers.shared.settings import on_host, reproducible
+from unlazy.papers.shared.settings import reproducible
 
 INPUTS = 4
 

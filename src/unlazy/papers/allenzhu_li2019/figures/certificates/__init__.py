@@ -68,4 +68,5 @@ EXPERIMENT = Experiment(
     run=run,
     claims=claims,
     plot=plot,
+    on_processor=True,
 )

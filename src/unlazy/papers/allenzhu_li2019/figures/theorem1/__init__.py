@@ -70,4 +70,5 @@ EXPERIMENT = Experiment(
     run=run,
     claims=claims,
     plot=plot,
+    on_processor=True,
 )
