@@ -8,8 +8,10 @@ differ, the rest went by in waits for the disk, for workers, or for other progra
 import tempfile
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from distributed import LocalCluster
 from matplotlib.figure import Figure
 
 from unlazy.experiments import (
@@ -23,7 +25,12 @@ from unlazy.experiments import (
 )
 
 CELLS, WORKERS = 1000, 2
-LIMITS = {"in this process": 20.0, "resumed": 2.0, f"{WORKERS} workers": 40.0}
+LIMITS = {
+    "in this process": 20.0,
+    "resumed": 2.0,
+    f"{WORKERS} workers": 20.0,
+    f"{WORKERS} workers of Dask": 40.0,
+}
 
 
 @dataclass(frozen=True)
@@ -60,27 +67,34 @@ class Start(Reporter):
         self.at, self.processor, self.stored = time.perf_counter(), time.process_time(), stored
 
 
-def timed(out: str, workers: int | None = None) -> tuple[float, float, RunReport]:
+def timed(out: str, **where: Any) -> tuple[float, float, RunReport]:
     began, processor = time.perf_counter(), time.process_time()
-    report = run_experiment(EXPERIMENT, out=out, workers=workers)
+    report = run_experiment(EXPERIMENT, out=out, **where)
     return time.perf_counter() - began, time.process_time() - processor, report
 
 
 def main() -> bool:
     found: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+    with tempfile.TemporaryDirectory() as folder:
+        one, two, three = (f"{folder}/{name}" for name in ("one", "two", "three"))
         *found["in this process"], report = timed(one)
         assert (report.computed, report.reused) == (CELLS, 0)
         began, processor, start = time.perf_counter(), time.process_time(), Start()
         run_experiment(EXPERIMENT, out=one, progress=start)
         assert start.stored == CELLS
         found["resumed"] = [start.at - began, start.processor - processor]
-        *found[f"{WORKERS} workers"], report = timed(two, WORKERS)
+        *found[f"{WORKERS} workers"], report = timed(two, workers=WORKERS)
+        assert (report.computed, report.reused) == (CELLS, 0)
+        options = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": None}
+        cluster: Any = LocalCluster(**options, host="127.0.0.1")
+        with cluster:
+            address = cluster.scheduler_address
+            *found[f"{WORKERS} workers of Dask"], report = timed(three, scheduler=address)
         assert (report.computed, report.reused) == (CELLS, 0)
     print(f"\n{CELLS} cells that compute next to nothing: seconds")
-    print(f"{'':16} {'passed':>7} {'processor':>9} {'limit':>6}")
+    print(f"{'':17} {'passed':>7} {'processor':>9} {'limit':>6}")
     for name, (passed, processor) in found.items():
-        print(f"{name:16} {passed:7.2f} {processor:9.2f} {LIMITS[name]:6.0f}")
+        print(f"{name:17} {passed:7.2f} {processor:9.2f} {LIMITS[name]:6.0f}")
     within = all(found[name][0] <= limit for name, limit in LIMITS.items())
     print(f"limits: {'within' if within else 'EXCEEDED'}")
     return within

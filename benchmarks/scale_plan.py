@@ -60,7 +60,7 @@ class Costs:
     cell_spread: float = cost(0.5, "assumed: standard deviation of that time over its mean")
     cell_memory: float = cost(4e9, "assumed: bytes of a cell")
     tasks_per_second: float = cost(
-        57, "measured: empty cells on two workers and two cores, all told"
+        57, "measured: empty cells on two workers of Dask and two cores, all told"
     )
     store_per_cell: float = cost(6, "assumed: operations on the store, without renewals of a lease")
     lease: float = cost(60, "the library's: seconds until a cell of a dead machine is free")
