@@ -172,7 +172,6 @@ def _run(
     store = Store(options.out)
     for experiment in experiments:
         experiment.preset(preset)
-
     if where.is_here:
         return (
             _here(Pass(one, preset, store, options), where.jobs, progress()) for one in experiments
@@ -223,6 +222,7 @@ def _by_workers(
     def finished(run: Pass) -> RunReport:
         hand_over(run)
         report = run.report()
+        run.found = {}  # its results may be large, and others are still to come
         reporter.hide()
         return report
 

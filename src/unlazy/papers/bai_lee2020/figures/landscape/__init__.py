@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
                 refuted=("second-order", "BL-23/falls", "random-wide"),
             ),
             about="m = 4 to 1024, 10 draws, 5 descents from W = 0 and 20 from random movements",
-            takes="2.5 minutes on 16 cores with --workers 16",
+            takes="9 minutes on two cores with --workers 2",
         ),
     },
     cells=cells,
