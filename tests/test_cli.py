@@ -384,17 +384,38 @@ def test_the_command_line_adds_no_heavy_import_of_its_own():
     assert not set(child.stdout.split()) & {"jax", "sklearn", "matplotlib", "pyarrow", "scipy"}
 
 
-@pytest.mark.slow
-def test_a_process_of_its_own_keeps_its_compiled_programs_in_the_users_cache(tmp_path):
-    command = ["run", "arora2019/figure1", "--preset", "smoke", "--out", str(tmp_path / "out")]
+DIAGNOSED = """
+import jax.numpy as jnp
+
+def diagnose():
+    f = lambda w, x: jnp.tanh(x @ w)
+    x = jnp.linspace(0.0, 1.0, 24).reshape(8, 3)
+    return f, jnp.ones(3), jnp.full(3, 1.1), x, jnp.ones(8)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["measure", "table.csv", "--raw"],
+        pytest.param(["diagnose", "model.py"], marks=pytest.mark.slow),
+        pytest.param(["run", "arora2019/figure1", "--preset", "smoke"], marks=pytest.mark.slow),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_process_of_its_own_keeps_its_compiled_programs_in_the_users_cache(tmp_path, command):
+    rows = [f"{(i + 1) / 7:.3f},{(i * i) % 5},{i % 2}" for i in range(40)]
+    (tmp_path / "table.csv").write_text("\n".join(["a,b,y", *rows]))
+    (tmp_path / "model.py").write_text(DIAGNOSED)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-    environment["UNLAZY_CACHE"] = str(tmp_path / "cache")
+    environment |= {"UNLAZY_CACHE": str(tmp_path / "cache"), "UNLAZY_OUT": str(tmp_path / "out")}
     code = f"from unlazy.cli import main; main({command})"
-    child = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    child = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, check=False)
     assert child.returncode == 0
     assert len(list((tmp_path / "cache" / "compiled").rglob("*-cache"))) > 10
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"arora2019", "cells"}
+    if command[0] == "run":
+        assert {path.name for path in (tmp_path / "out").iterdir()} == {"arora2019", "cells"}
 
 
 def test_a_run_inside_of_a_program_leaves_its_settings_of_jax(call, tmp_path):

@@ -215,12 +215,13 @@ def measure(
     as_json: Json = False,
 ) -> int:
     """Measure your own data: are its labels learnable, and which rows look mislabelled?"""
-    from unlazy.experiments import save_figure
-    from unlazy.laziness.label_report.files import measure_file
-
     surroundings.check_files(html, None, out)
     with contextlib.ExitStack() as until_end:
         surroundings.keep_programs(until_end)
+        # Only now: they import JAX, which is to know where to keep programs.
+        from unlazy.experiments import save_figure
+        from unlazy.laziness.label_report.files import measure_file
+
         with surroundings.aside(as_json), surroundings.bar(f"measuring {file.name}") as progress:
             report = measure_file(
                 file,
@@ -280,12 +281,13 @@ def diagnose(
     as_json: Json = False,
 ) -> int:
     """Diagnose your own model: how lazily was it trained, and would a kernel do as well?"""
-    from unlazy.experiments import figures
-    from unlazy.laziness import scripts
-
     surroundings.check_files(html, plot)
     with contextlib.ExitStack() as until_end:
         surroundings.keep_programs(until_end)
+        # Only now: they import JAX, which is to know where to keep programs.
+        from unlazy.experiments import figures
+        from unlazy.laziness import scripts
+
         with surroundings.aside(True):
             given = scripts.described(target)
             bytes_ = None if memory is None else memory * 2**30

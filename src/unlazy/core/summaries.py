@@ -3,14 +3,15 @@
 
 from typing import Any
 
-import jax
 import numpy as np
-
-from unlazy.core.roles import Role, roles
 
 
 def parameters_in_words(params: Any) -> str:
     """How many parameters in how many arrays, such as "1,234 parameters in 4 arrays"."""
+    import jax  # not above: a run counts its cells before JAX is told where to keep programs
+
+    from unlazy.core.roles import Role, roles
+
     pairs = zip(jax.tree.leaves(params), jax.tree.leaves(roles(params)), strict=True)
     sizes = [int(np.size(leaf)) for leaf, role in pairs if role is Role.PARAMETER]
     return f"{counted(sum(sizes), 'parameter')} in {counted(len(sizes), 'array')}"
