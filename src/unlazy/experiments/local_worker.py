@@ -57,7 +57,7 @@ def main(jobs: int, cores: list[int]) -> None:
         try:
             outcome = _packed_safely(_outcome(content, jobs))
         except BaseException:  # of an error that cannot be looked at
-            outcome = packed(_unknown())
+            outcome = packed(_failure("it raised an error that cannot be shown."))
         with writing:
             try:
                 send(answers, number, outcome)
@@ -115,8 +115,9 @@ def _packed_safely(outcome: Any) -> bytes:
     cause = outcome.args[0] if isinstance(outcome, CellFailure) else outcome
     try:
         content = packed(outcome)
-        if isinstance(outcome, Exception):  # those with arguments of their own fail only here
-            str(unpacked(content).args[:1] and cause)
+        if isinstance(outcome, Exception):
+            unpacked(content)  # errors with arguments of their own fail only here
+            str(cause)
         return content
     except Exception:
         return packed(_told(cause))
@@ -124,15 +125,13 @@ def _packed_safely(outcome: Any) -> bytes:
 
 def _told(cause: Any) -> Exception:
     """An error that says what this one says, and is of a kind that every process knows."""
+    return _failure(f"{type(cause).__name__}: {cause}")
+
+
+def _failure(text: str) -> Exception:
     from unlazy.experiments.tasks import CellFailure
 
-    return CellFailure(RuntimeError(f"{type(cause).__name__}: {cause}"))
-
-
-def _unknown() -> Exception:
-    from unlazy.experiments.tasks import CellFailure
-
-    return CellFailure(RuntimeError("it raised an error that cannot be shown."))
+    return CellFailure(RuntimeError(text))
 
 
 if __name__ == "__main__":
