@@ -13,6 +13,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_count, check_key
+from unlazy.core.convolutions import looped
 from unlazy.core.drawing import Axes
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
@@ -267,7 +268,7 @@ def _dense_ends(matvec: Matvec, size: int):
 @eqx.filter_jit
 def dense_hessian(matvec: Matvec, size: int) -> Float[Array, "p p"]:
     """The Hessian as a matrix, by one product per column, in blocks."""
-    return jax.lax.map(matvec, jnp.eye(size, dtype=jnp.float64), batch_size=_COLUMNS)
+    return jax.lax.map(looped(matvec), jnp.eye(size, dtype=jnp.float64), batch_size=_COLUMNS)
 
 
 def _as_params(vector: Any, objective: Objective) -> Any:

@@ -28,6 +28,7 @@ from jax.extend.core import JaxprEqn
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from unlazy.core.convolutions import looped
 from unlazy.core.jaxprs import equations, is_float, programs_in
 from unlazy.curvature.objective import Objective
 from unlazy.taylor.linear_rules import LINEAR, SOLVING
@@ -135,7 +136,7 @@ def jumps(
 
     def outwards(side: int) -> Float[Array, "pieces p"]:
         line = _Line(objective, side * direction)
-        _, values, slopes = jax.lax.map(line, jnp.linspace(0, 1, 2 * _PIECES + 1))
+        _, values, slopes = jax.lax.map(looped(line), jnp.linspace(0, 1, 2 * _PIECES + 1))
         explained = (slopes[:-2:2] + 4 * slopes[1::2] + slopes[2::2]) / (6 * _PIECES)
         misfits = values[2::2] - values[:-2:2] - explained
         return jnp.where(jnp.isfinite(misfits), misfits, 0)[:, 1:]

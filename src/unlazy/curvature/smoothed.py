@@ -29,6 +29,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from unlazy.core.checks import check_positive
+from unlazy.core.convolutions import looped
 from unlazy.curvature.kinks import jumps, may_kink
 from unlazy.curvature.objective import Objective
 from unlazy.linalg.extremes import lanczos_ends
@@ -178,7 +179,7 @@ def _pairs(objective: Objective, s: Float[Array, " p"], keys: Array):
         return (sums[0] + mean, sums[1] + mean**2), ((v1 + v2) / 2, u, r / s)
 
     zero = jnp.zeros_like(flat)
-    sums, (losses, U, R) = jax.lax.scan(pair, (zero, zero), keys)
+    sums, (losses, U, R) = jax.lax.scan(looped(pair), (zero, zero), keys)
     return losses, *sums, U, R
 
 

@@ -12,6 +12,7 @@ import scipy.linalg
 from jaxtyping import Array, Bool, Float, Float64, Int
 
 from unlazy.core.checks import check_count
+from unlazy.core.convolutions import looped
 from unlazy.core.current import current
 from unlazy.core.entries import entry
 from unlazy.core.float64 import float64
@@ -105,13 +106,15 @@ def _lanczos(matvec: Matvec, start: Float[Array, " n"], steps: int) -> _Basis:
         Q = basis.Q.at[k + 1].set(jnp.where(alive, w / norm, 0))
         return _Basis(Q, alpha, beta, k + 1, alive)
 
-    return jax.lax.while_loop(lambda basis: basis.alive & (basis.size < steps), advance, first)
+    return jax.lax.while_loop(
+        lambda basis: basis.alive & (basis.size < steps), looped(advance), first
+    )
 
 
 @eqx.filter_jit
 def _check(matvec: Matvec, Q: Float[Array, "q n"], U: Float[Array, "2 q"]):
     V = U @ Q
     V = V / jnp.linalg.norm(V, axis=1, keepdims=True)
-    HV = jax.lax.map(matvec, V)
+    HV = jax.lax.map(looped(matvec), V)
     values = jnp.sum(V * HV, axis=1)  # Rayleigh quotients: bounds whatever the basis suffered
     return values, V, jnp.linalg.norm(HV - values[:, None] * V, axis=1)

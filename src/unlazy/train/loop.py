@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from unlazy.core.checks import check_count
+from unlazy.core.convolutions import looped
 from unlazy.core.current import program_of
 from unlazy.core.errors import UnlazyWarning, user_level
 from unlazy.core.loss_calls import hashable
@@ -157,7 +158,7 @@ def _chunk(plan: _Plan, carry: _Carry, data: Any, steps: Int[Array, ""]) -> tupl
         after, losses = jax.lax.scan(one_step, carry, None, length=plan.record_every)
         return after, _Row(carry.step, losses[0], valid, records)
 
-    return jax.lax.scan(one_row, carry, None, length=plan.rows)
+    return jax.lax.scan(looped(one_row), carry, None, length=plan.rows)
 
 
 def _measure(plan: _Plan, state: Any, data: Any) -> dict[str, Array]:

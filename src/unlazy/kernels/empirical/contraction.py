@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.compiling import jit_untuned
+from unlazy.core.convolutions import looped
 from unlazy.kernels.empirical.features import Features, Outer
 from unlazy.kernels.empirical.long_products import long_product
 from unlazy.kernels.empirical.model import Model, Task
@@ -138,9 +139,10 @@ def from_products(task: Task, x1: Array, x2: Array | None) -> Array:
         return jnp.trace(_columns(model, trained, x1, x), axis1=0, axis2=2)
 
     if task.traced:  # without the full kernel in between
-        K = jax.lax.map(traced, other).T
+        K = jax.lax.map(looped(traced), other).T
     else:
-        columns = jax.lax.map(lambda x: _columns(model, trained, x1, x), other)  # (n2, c2, n1, c1)
+        of_row = looped(lambda x: _columns(model, trained, x1, x))
+        columns = jax.lax.map(of_row, other)  # (n2, c2, n1, c1)
         K = jnp.transpose(columns, (2, 0, 3, 1))
     K = K.astype(task.dtype)
     return K if x2 is not None else (K + mirror_image(K)) / 2
@@ -153,7 +155,7 @@ def diagonal_from_products(task: Task, x: Array) -> Float[Array, "n c c"]:
     def of_row(row: Array) -> Float[Array, "c c"]:
         return _columns(task.model, task.trained, row[None], row)[:, 0]
 
-    K = jax.lax.map(of_row, x)
+    K = jax.lax.map(looped(of_row), x)
     return ((K + jnp.swapaxes(K, 1, 2)) / 2).astype(task.dtype)
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.checks import calling, check_finite, check_real
 from unlazy.core.compiling import jit_network
+from unlazy.core.convolutions import looped
 from unlazy.core.current import current, program_of, unwrapped
 from unlazy.core.trained import partition
 from unlazy.kernels.empirical.model import Model, check_outputs, check_rowwise
@@ -145,7 +146,7 @@ def _train(
 
     with jax.numpy_dtype_promotion("standard"):
         carry = trainable, optimizer.init(trainable)
-    _, (values, moved, spread) = jax.lax.scan(step, carry, None, length=steps + 1)
+    _, (values, moved, spread) = jax.lax.scan(looped(step), carry, None, length=steps + 1)
     return values, moved, jnp.stack([_rms(h) for h in first]), spread
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from unlazy.core.convolutions import looped
 from unlazy.train.grid.memory import Chunk
 from unlazy.train.grid.problem import Plan, Shared, of_seeds, over_seeds
 from unlazy.train.grid.result import GridResult, Preferred, costs
@@ -41,7 +42,7 @@ def evaluate(plan: Plan, trained: Any, shared: Shared, rows: Int[Array, " r"]) -
 
             if plan.at_once >= settings:
                 return jax.vmap(lane)(trained)
-            return jax.lax.map(lane, trained, batch_size=plan.at_once)
+            return jax.lax.map(looped(lane), trained, batch_size=plan.at_once)
 
         mapping = (0, list(plan.layout.frozen_axes), list(axes))
         together = plan.at_once >= len(rows) * settings

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from unlazy.core.compiling import compiled
+from unlazy.core.convolutions import looped
 from unlazy.core.current import program_of
 from unlazy.train.grid.devices import described, on_each
 from unlazy.train.grid.evaluation import Evaluation, evaluate
@@ -124,7 +125,7 @@ def advance(
         )
         return State(trained, rule, state.loss.at[number].set(loss))
 
-    state = jax.lax.fori_loop(first, last, epoch, state)
+    state = jax.lax.fori_loop(first, last, looped(epoch), state)
     return state, jnp.any(jnp.isfinite(state.loss[last - 1]))
 
 

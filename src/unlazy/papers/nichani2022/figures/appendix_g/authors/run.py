@@ -12,6 +12,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from unlazy import taylor
+from unlazy.core.convolutions import looped
 from unlazy.experiments import CellResult, Progress
 from unlazy.papers.nichani2022.expansion_training import ExpansionSetting
 from unlazy.papers.nichani2022.figures.appendix_g.authors.config import FreshPenalties, ImageCourse
@@ -145,7 +146,7 @@ class Evaluation:
             f, y = model(held, batch.x), batch.y
             return jnp.stack([jnp.mean((f - y) ** 2), jnp.mean((f * y > 0).astype(f.dtype))])
 
-        return jnp.mean(jax.lax.map(one, pieces), axis=0)
+        return jnp.mean(jax.lax.map(looped(one), pieces), axis=0)
 
 
 def _rows(
