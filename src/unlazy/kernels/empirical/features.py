@@ -3,6 +3,8 @@
 
 import itertools
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.jaxprs import Program, Step, read, trace
+from unlazy.kernels.empirical.gradient_products import (
+    are_in_halves,
+    outer_sums,
+    product_with_weight,
+)
 from unlazy.kernels.empirical.layers import Layer, find_layers, unused_leaves
 from unlazy.kernels.empirical.model import Model
 
@@ -84,13 +91,14 @@ def features(
 ) -> list[Features]:
     """The features of all rows of `x`, or their signs, in at most that many consecutive parts."""
     gradients, factors = _of_rows(recipe, trained, x)
+    in_halves = _are_in_halves(recipe, x, dtype)
     flat = [g.reshape(*g.shape[:2], -1).astype(dtype) for g in gradients]
     outer = [Outer(A.astype(dtype), B.astype(dtype)) for A, B in factors]
     edges = _edges(flat, outer, recipe.traced, parts)
     # Parts are cut before anything is multiplied out: XLA then writes each where it is computed. A
     # slice of a finished array is a copy, which costs the contraction as much as symmetry saves.
     parts_of = [_rows((flat, outer), *edge) for edge in itertools.pairwise(edges)]
-    found = [_contractible(flat, outer, recipe) for flat, outer in parts_of]
+    found = [_contractible(flat, outer, recipe, in_halves=in_halves) for flat, outer in parts_of]
     return jax.tree.map(jnp.sign, found) if signed else found
 
 
@@ -99,9 +107,11 @@ def features_by_leaf(
 ) -> list[Features]:
     """The features of all rows of `x`, or their signs, leaf by leaf as in `recipe.leaves()`."""
     gradients, factors = _of_rows(recipe, trained, x)
+    in_halves = _are_in_halves(recipe, x, dtype)
     found = [Features([g.reshape(*g.shape[:2], -1).astype(dtype)], []) for g in gradients]
     for A, B in factors:
-        found.append(_contractible([], [Outer(A.astype(dtype), B.astype(dtype))], recipe))
+        outer = [Outer(A.astype(dtype), B.astype(dtype))]
+        found.append(_contractible([], outer, recipe, in_halves=in_halves))
     return jax.tree.map(jnp.sign, found) if signed else found
 
 
@@ -118,9 +128,10 @@ def _edges(flat: list[Array], outer: list[Outer], traced: bool, parts: int) -> l
 
 
 def _contractible(
-    flat: list[Float[Array, "n c _"]], outer: list[Outer], recipe: Recipe
+    flat: list[Float[Array, "n c _"]], outer: list[Outer], recipe: Recipe, *, in_halves: bool
 ) -> Features:
-    flat = flat + [_multiplied_out(o) for o in outer if _is_better_flat(o, recipe)]
+    better = [o for o in outer if _is_better_flat(o, recipe)]
+    flat = flat + [_multiplied_out(o, in_halves=in_halves) for o in better]
     small = [g for g in flat if g.shape[2] <= _SMALL_LEAF]
     large = [g for g in flat if g.shape[2] > _SMALL_LEAF]
     joined = [*large, jnp.concatenate(small, axis=2)] if small else large
@@ -198,17 +209,24 @@ def cost(recipe: Recipe, trained: PyTree, x: Array | jax.ShapeDtypeStruct, dtype
 
 def _of_rows(recipe: Recipe, trained: PyTree, x: Array):
     leaves = jax.tree.leaves(trained)
-    return jax.vmap(lambda row: _of_sample(recipe, leaves, row))(x)
+    in_halves = _are_in_halves(recipe, x, jnp.result_type(*leaves))
+    return jax.vmap(lambda row: _of_sample(recipe, leaves, row, in_halves=in_halves))(x)
 
 
-def _of_sample(recipe: Recipe, leaves: list[Array], x: Array):
+def _are_in_halves(recipe: Recipe, x: Array, dtype: Any) -> bool:
+    # Rounding gives a gradient that nearly vanishes another sign.
+    return not recipe.entrywise and are_in_halves(len(x), dtype)
+
+
+def _of_sample(recipe: Recipe, leaves: list[Array], x: Array, *, in_halves: bool):
     program, steps = recipe.program, recipe.program.steps
+    weights = {layer.step: layer.side for layer in recipe.layers} if in_halves else {}
 
     def outputs(chosen, shifts):
         full = list(leaves)
         for k, leaf in zip(recipe.flat, chosen, strict=True):
             full[k] = leaf
-        values = run_shifted(program, [*full, x], shifts)
+        values = run_shifted(program, [*full, x], shifts, weights)
         inputs = [layer.inputs(steps[layer.step], values) for layer in recipe.layers]
         return read(values, program.results[0]), inputs
 
@@ -228,12 +246,22 @@ def _of_sample(recipe: Recipe, leaves: list[Array], x: Array):
 
 
 def run_shifted(
-    program: Program, arguments: list[Array], shifts: dict[int, Array]
+    program: Program,
+    arguments: list[Array],
+    shifts: dict[int, Array],
+    weights: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, Any]:
-    """Every value of the program, with `shifts[k]` added to the first result of step k."""
+    """Every value of the program, with `shifts[k]` added to the first result of step k.
+
+    A step of `weights` multiplies a weight, its operand of that number, and is differentiated with
+    respect to the other operand by products of halves.
+    """
 
     def rule(k: int, step: Step, operands: list[Any]) -> list[Any]:
-        results = step(*operands)
+        if k in weights:
+            results = product_with_weight(step, weights[k], operands)
+        else:
+            results = step(*operands)
         if k in shifts:
             results[0] = results[0] + shifts[k]
         return results
@@ -262,10 +290,9 @@ def _is_better_flat(outer: Outer, recipe: Recipe) -> bool:
     return pairs * k * o < s**2 * (k + pairs * (o + 1))
 
 
-def _multiplied_out(outer: Outer) -> Float[Array, "n c p"]:
+def _multiplied_out(outer: Outer, *, in_halves: bool) -> Float[Array, "n c p"]:
     # One product per sample, outputs and channels together as its rows: no transpose of the result,
     # and on a CPU 1.7 times faster than the einsum that it stands for.
     n, c, s, o = outer.B.shape
     rows = jnp.swapaxes(outer.B, 2, 3).reshape(n, c * o, s)
-    G = jnp.matmul(rows, outer.A, precision=jax.lax.Precision.HIGHEST)
-    return G.reshape(n, c, -1)
+    return outer_sums(rows, outer.A, in_halves=in_halves).reshape(n, c, -1)

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from unlazy.kernels.empirical.gradient_products import MANY_ROWS
 from unlazy.kernels.row_products import halves
 
 # Columns that are added up at a time. Gradients of a transformer at 200 samples and 10 outputs took
@@ -34,8 +35,6 @@ _PART_OF_HALVES = 1024
 _PART_ON_CPU = 4096
 _MOST_COLUMNS = 2**31 - 1  # that an index of 32 bits reaches
 _PART_ENTRIES = 2**29  # of all partial products together, 2 GiB in float32
-# Of both matrices, for halves: those of fewer take as long to write as the product saves.
-_MANY_ROWS = 128
 
 
 def long_product(one: Float[Array, "r1 k"], two: Float[Array, "r2 k"]) -> Float[Array, "r1 r2"]:
@@ -66,7 +65,8 @@ def product_of_halves(
 
 def _pays_in_halves(one: Array, two: Array, backend: str) -> bool:
     is_long = one.shape[1] >= 2 * _PART_OF_HALVES
-    is_wide = min(one.shape[0], two.shape[0]) >= _MANY_ROWS
+    # Halves of fewer rows take as long to write as the product saves.
+    is_wide = min(one.shape[0], two.shape[0]) >= MANY_ROWS
     return backend == "gpu" and one.dtype == jnp.float32 and is_long and is_wide
 
 
