@@ -14,27 +14,33 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from unlazy.core.compiling import jit_untuned
 from unlazy.core.convolutions import looped
 from unlazy.kernels.empirical.features import Features, Outer
+from unlazy.kernels.empirical.host_products import is_on_host, product_on_host
 from unlazy.kernels.empirical.long_products import long_product
 from unlazy.kernels.empirical.model import Model, Task
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-@jit_untuned
 def cross(one: Features, two: Features, *, traced: bool) -> Array:
     """The kernel between two sets of samples: (n1, n2) if traced, else (n1, n2, c, c)."""
-    K = contracted(one, two, traced)
+    K = _tile(one, two, traced)
     return K if traced else jnp.transpose(K, (0, 2, 1, 3))
 
 
 def symmetric(parts: Sequence[Features], *, traced: bool) -> Array:
     """The kernel of all samples of the parts, symmetric to the last bit."""
-    return _mirrored(_upper_tiles(parts, traced), traced)
+    if any(map(is_on_host, parts[0].flat)):
+        pairs = itertools.combinations_with_replacement(parts, 2)
+        tiles = [_tile(one, two, traced) for one, two in pairs]
+    else:
+        tiles = _upper_tiles(parts, traced)
+    return _mirrored(tiles, traced)
 
 
 @jit_untuned
@@ -47,6 +53,30 @@ def diagonal(of: Features) -> Float[Array, "n c c"]:
         terms.append(jnp.sum(inputs[:, None, :, None, :] * outputs, axis=(2, 4)))
     total = _sum(terms)
     return (total + jnp.swapaxes(total, 1, 2)) / 2
+
+
+def _tile(one: Features, two: Features, traced: bool) -> Array:
+    """The sum as in `contracted`; that over the columns of long gradients is taken on the host."""
+    long = [k for k, g in enumerate(one.flat) if is_on_host(g)]
+    terms: list[Any] = [
+        _on_host(one.flat[k], one.flat[k] if two is one else two.flat[k], traced) for k in long
+    ]
+    if len(long) < len(one.flat) + len(one.outer):
+        terms.append(_compiled(_without(one, long), _without(two, long), traced))
+    return jnp.asarray(_sum(terms))
+
+
+def _on_host(g1: Float[Array, "n1 c p"], g2: Float[Array, "n2 c p"], traced: bool) -> np.ndarray:
+    if traced:
+        return product_on_host(g1, g2)
+    (n1, c, p), n2 = g1.shape, len(g2)
+    one = np.asarray(g1).reshape(n1 * c, p)
+    two = one if g2 is g1 else np.asarray(g2).reshape(n2 * c, p)
+    return product_on_host(one, two).reshape(n1, c, n2, c)
+
+
+def _without(of: Features, long: list[int]) -> Features:
+    return Features([g for k, g in enumerate(of.flat) if k not in long], of.outer)
 
 
 @jit_untuned
@@ -85,11 +115,14 @@ def contracted(one: Features, two: Features, traced: bool) -> Array:
     return _sum(terms)
 
 
+_compiled = jit_untuned(contracted)
+
+
 def _product(formula: str, one: Array, two: Array) -> Array:
     return jnp.einsum(formula, one, two, precision=_HIGHEST)
 
 
-def _sum(terms: list[Array]) -> Array:
+def _sum(terms: list[Any]) -> Any:
     return functools.reduce(jnp.add, terms)
 
 
