@@ -59,6 +59,21 @@ def test_what_is_remembered_is_traced_once_per_shape_and_never_compiled(compilat
     assert compilations.count("entries") == 0
 
 
+def test_what_is_remembered_is_that_of_the_dtypes_and_settings():
+    @remembered
+    def described(x):
+        name = f"{x.dtype} {x.weak_type} {jax.config.values['jax_numpy_rank_promotion']}"
+        return name, (x + 1).dtype
+
+    x = jnp.ones(2)
+    assert described(x)[0].startswith("float32 False")
+    assert described(x.astype(jnp.int32))[1] == jnp.int32
+    assert described(jnp.asarray(2.0))[0].startswith("float32 True")
+    with jax.enable_x64(True):
+        assert described(jnp.ones(2))[1] == jnp.float64
+        assert described(jnp.asarray(2.0))[0].startswith("float64 True")
+
+
 def test_an_error_of_the_function_passes_through():
     @jit_filtered
     def fails(x):

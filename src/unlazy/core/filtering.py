@@ -15,6 +15,16 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import equinox as eqx
 import jax
 
+_MOST = 64  # outcomes that a function remembers
+# Settings that dtypes, and so shapes of what is computed, depend on, and with them what is refused.
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+)
+_IN_ORDER = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -56,11 +66,29 @@ def jit_filtered(function: Callable[P, T], **options: Any) -> Callable[P, T]:
 
 
 def remembered(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose outcome depends on structures and shapes alone: JAX keeps its trace.
+    """A function whose outcome depends on structures and shapes alone: it is kept.
 
     Where it returns arrays, their shapes are what is kept. Nothing is compiled, and nothing runs.
     """
-    return _called(function, _jitted(function, {}).eval_shape)
+    shapes_of = _jitted(function, {}).eval_shape
+    known: dict[Any, tuple[Any, Rest]] = {}
+
+    def run(rest: Rest, arrays: list[Any]) -> tuple[Any, Rest]:
+        # JAX keeps the trace, but looks it up in milliseconds where there are a hundred arrays.
+        settings = tuple([getattr(jax.config, name) for name in _SETTINGS])
+        key = rest, settings, tuple([_kind(array) for array in arrays])
+        found = known.get(key)
+        if found is None:
+            if len(known) >= _MOST:
+                known.clear()
+            found = known[key] = shapes_of(rest, arrays)
+        return found
+
+    return _called(function, run)
+
+
+def _kind(array: Any) -> tuple[Any, ...]:
+    return array.shape, array.dtype, getattr(array, "weak_type", False)
 
 
 def _jitted(function: Callable[..., Any], options: dict[str, Any]) -> Any:
@@ -74,12 +102,17 @@ def _jitted(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 def _called(function: Callable[P, T], run: Callable[..., Any]) -> Callable[P, T]:
     signature = inspect.signature(function)
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    in_order = len(kinds) if all(kind in _IN_ORDER for kind in kinds) else -1
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()  # one program however an argument is passed
-        arrays, rest = parted((bound.args, bound.kwargs))
+        if kwargs or len(args) != in_order:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()  # one program however an argument is passed
+            arrays, rest = parted((bound.args, bound.kwargs))
+        else:
+            arrays, rest = parted((args, {}))
         found, others = run(rest, arrays)
         return others.joined(found)
 

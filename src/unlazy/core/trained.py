@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which parameters are trained: one meaning of `trained` for every function that takes it."""
 
+import functools
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
@@ -90,17 +91,17 @@ def partition(params: P, trained: Trained) -> tuple[P, P]:
         >>> print(trainable.a, frozen.W, combine(trainable, frozen).W.shape)
         None None (4, 3)
     """
-    chosen = _chosen(params, trained)
-    arrays = jax.tree.map(
-        lambda yes, leaf: _as_array(leaf) if yes or _is_numpy(leaf) else leaf, chosen, params
-    )
-    if not any(jax.tree.leaves(chosen)):
+    leaves, structure = jax.tree.flatten(params)
+    chosen = _chosen_leaves(params, trained, leaves, structure)
+    if not any(chosen):
         words = [_word(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
         raise ValueError(
             "`trained` must choose at least one floating-point array of `params`, "
             f"got trained={trained!r}, which chooses none. Leaves: {_listed(words)}."
         )
-    trainable, frozen = eqx.partition(arrays, chosen)
+    pairs = list(zip(chosen, leaves, strict=True))
+    trainable = structure.unflatten([_as_array(leaf) if yes else None for yes, leaf in pairs])
+    frozen = structure.unflatten([None if yes else _as_kept(leaf) for yes, leaf in pairs])
     _check_real(trainable)
     return trainable, frozen
 
@@ -119,6 +120,31 @@ def combine(trainable: P, frozen: P) -> P:
             "`trainable` and `frozen` must be the two parts of one set of parameters, got "
             f"{type(trainable).__name__} and {type(frozen).__name__} of different structure."
         ) from error
+
+
+_MOST = 64  # structures whose choice is known
+_CHOICES: dict[Any, list[bool]] = {}
+_NUMBERS = (Array, np.ndarray, np.generic, int, float, complex)
+
+
+def _chosen_leaves(params: PyTree, trained: Trained, leaves: list[Any], structure: Any) -> Any:
+    """A boolean for each leaf.
+
+    To look for the roles of a hundred leaves takes a millisecond. They depend on the structure and
+    on the kinds of numbers alone.
+    """
+    if trained is not None or not all(isinstance(leaf, _NUMBERS) for leaf in leaves):
+        return jax.tree.leaves(_chosen(params, trained))
+    key = structure, tuple([getattr(leaf, "dtype", type(leaf)) for leaf in leaves])
+    try:
+        found = _CHOICES.get(key)
+    except (TypeError, ValueError):  # a setting of a module without a hash, or an array among them
+        return jax.tree.leaves(_chosen(params, trained))
+    if found is None:
+        if len(_CHOICES) >= _MOST:
+            _CHOICES.clear()
+        found = _CHOICES[key] = jax.tree.leaves(_chosen(params, trained))
+    return found
 
 
 def _chosen(params: PyTree, trained: Trained) -> PyTree:
@@ -196,13 +222,24 @@ def _as_array(leaf: Any) -> Any:
     return leaf if isinstance(leaf, Array) else jnp.asarray(leaf)
 
 
+def _as_kept(leaf: Any) -> Any:
+    return _as_array(leaf) if _is_numpy(leaf) else leaf
+
+
 def _check_real(arrays: PyTree) -> None:
+    if all(_is_real(leaf.dtype) for leaf in jax.tree.leaves(arrays)):
+        return
     for path, leaf in jax.tree_util.tree_leaves_with_path(arrays):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+        if not _is_real(leaf.dtype):
             raise ValueError(
                 f"`params` must be real where they are trained, got dtype {leaf.dtype} at "
                 f"{_word(path)}. Give real and imaginary parts as two arrays."
             )
+
+
+@functools.cache
+def _is_real(dtype: Any) -> bool:
+    return jnp.issubdtype(dtype, jnp.floating)
 
 
 def _listed(words: list[str]) -> str:

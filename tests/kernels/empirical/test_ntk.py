@@ -309,6 +309,29 @@ def test_wrong_arguments_are_named(no_shape_checker):
             empirical_ntk(**arguments)
 
 
+@pytest.mark.parametrize("as_array", [jnp.asarray, np.asarray], ids=["jax", "numpy"])
+def test_samples_that_are_not_finite_are_named_however_the_kernel_is_computed(as_array):
+    w, good, one = jnp.ones(3), np.ones((5, 3), np.float32), np.ones((1, 3), np.float32)
+    bad = good.copy()
+    bad[3, 1] = np.inf
+    f, seen = lambda w, x: jnp.tanh(x @ w), []
+    options = {"memory": 600, "progress": lambda *done: seen.append(done)}
+    for name, arguments in (
+        ("x1", ({"x1": bad}, {"x1": bad[3:4]}, {"x1": bad, "implementation": "ntk-vector"})),
+        ("x2", ({"x1": good, "x2": bad}, {"x1": one, "x2": bad})),
+        ("x1", ({"x1": bad} | options, {"x1": bad, "x2": good} | options)),
+    ):
+        for given in arguments:
+            arrays: dict[str, Any] = {
+                k: as_array(v) if k in ("x1", "x2") else v for k, v in given.items()
+            }
+            with pytest.raises(
+                ValueError, match=rf"`{name}` must be finite, got nan or inf in row"
+            ):
+                empirical_ntk_traced(f, w, **arrays)
+    assert not seen  # before work that takes long
+
+
 def test_an_equinox_model_needs_one_line():
     model = eqx.nn.MLP(2, "scalar", 16, 1, key=jr.key(0))
     K = empirical_ntk(lambda model, x: jax.vmap(model)(x), model, jr.normal(jr.key(1), (3, 2)))

@@ -78,13 +78,16 @@ class Model(eqx.Module):
 
     def as_it_is_now(self, trained: PyTree, x: Array | jax.ShapeDtypeStruct) -> "Model":
         """The model with what `f` reads from its surroundings at this moment."""
-        f = current(unwrapped(self.f), *self.example(trained, x))
+        f = current(unwrapped(self.f), *_example(self, trained, x))
         return Model(f, self.frozen, self.is_summed)
 
-    def example(self, trained: PyTree, x: Array | jax.ShapeDtypeStruct) -> tuple:
-        """What `f` is traced with to see whether it has changed."""
-        rows = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype)
-        return eqx.combine(trained, self.frozen), rows
+
+# No method: Equinox makes a module of one whenever it is looked up.
+def _example(model: Model, trained: PyTree, x: Array | jax.ShapeDtypeStruct) -> tuple:
+    """What `f` is traced with to see whether it has changed."""
+    frozen = model.frozen
+    params = eqx.combine(trained, frozen) if jax.tree.leaves(frozen) else trained
+    return params, jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype)
 
 
 class Task(NamedTuple):
@@ -130,7 +133,8 @@ class Problem(NamedTuple):
 
     def samples(self, name: str) -> Array:
         """The inputs as an array of the parameters' precision."""
-        x = jnp.asarray(self.inputs[name])
+        x = self.inputs[name]
+        x = x if isinstance(x, Array) else jnp.asarray(x)
         dtype = self._dtype_of(x)
         return x if x.dtype == dtype else x.astype(dtype)
 
@@ -144,7 +148,7 @@ class Problem(NamedTuple):
     def begun(self, launch: Callable[[Task], T]) -> T:
         """`launch(task)` of the network as it is now, begun as it was before (`core.guesses`)."""
         task, row = self.task, self._row_like()
-        model, example = task.model, task.model.example(task.trained, row)
+        model, example = task.model, _example(task.model, task.trained, row)
 
         def launched(f: Apply) -> T:
             return launch(task._replace(model=Model(f, model.frozen, model.is_summed)))
@@ -161,6 +165,11 @@ class Problem(NamedTuple):
         is_float = jnp.issubdtype(x.dtype, jnp.floating)
         return dtype if is_float and (x.dtype == np.float64) != (dtype == np.float64) else x.dtype
 
+    def check_finite(self) -> None:
+        """Raise if an entry of the inputs is not finite."""
+        for name, x in self.inputs.items():
+            _check_entries(x, name)
+
     def uses_products(self, block: int) -> bool:
         """Whether the kernel is computed column by column, if features of `block` rows fit."""
         if any(self.task.signs):
@@ -176,9 +185,25 @@ def check_problem(
 
 
 def check_arguments(
-    f: Apply, params: PyTree, inputs: dict[str, Any], options: Options, *, traced: bool
+    f: Apply,
+    params: PyTree,
+    inputs: dict[str, Any],
+    options: Options,
+    *,
+    traced: bool,
+    finite: bool = True,
 ) -> Problem:
-    """Raise unless the arguments fit each other; `inputs` are arrays of samples by their names."""
+    """Raise unless the arguments fit each other; `inputs` are arrays of samples by their names.
+
+    Args:
+        f: the network.
+        params: its parameters.
+        inputs: the samples.
+        options: what all kernels are asked.
+        traced: whether the kernel is summed over the outputs.
+        finite: check the entries of the inputs too, for which a device is waited for; else the
+            caller does, with `Problem.check_finite`.
+    """
     trained, implementation = options.trained, options.implementation
     check_name(implementation, get_args(Implementation), "implementation")
     if options.memory is not None:
@@ -201,8 +226,8 @@ def check_arguments(
                 f"`{name}` must have samples along its first axis, one at least, "
                 f"got {name}.shape={np.shape(x)}."
             )
-        if jnp.issubdtype(x.dtype, jnp.inexact):
-            check_finite(x, name)
+        if finite:
+            _check_entries(x, name)
     shapes = {name: x.shape[1:] for name, x in inputs.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(
@@ -223,6 +248,11 @@ def check_arguments(
     return Problem(task, inputs, implementation, wide, options.memory, options.progress)
 
 
+def _check_entries(x: Any, name: str) -> None:
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        check_finite(x, name)
+
+
 def check_outputs(model: Model, trained: PyTree, x: jax.ShapeDtypeStruct) -> None:
     """Raise unless `f` returns real outputs of shape (n,) or (n, c) for n rows."""
     rows = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype)
@@ -240,20 +270,32 @@ def check_outputs(model: Model, trained: PyTree, x: jax.ShapeDtypeStruct) -> Non
 
 
 def check_rowwise(
-    model: Model, trained: PyTree, x1: Array, x2: Array | None = None
+    model: Model,
+    trained: PyTree,
+    x1: Array,
+    x2: Array | None = None,
+    check_inputs: Callable[[], None] | None = None,
 ) -> Callable[[], None]:
     """Compare outputs at rows alone and among others, as batch normalisation mixes them.
 
     Returns the check, which raises; call it once the work that it guards is under way, so that a
-    device need not wait for it.
+    device need not wait for it. `check_inputs` is called in it if an entry of the inputs is not
+    finite, or if that is not known, to say which.
     """
     count = x1.shape[0] + (0 if x2 is None else 1)
     if count < 2 or not all(is_known(leaf) for leaf in jax.tree.leaves((x1, x2, trained))):
-        return lambda: None
+        return check_inputs or (lambda: None)
     # On a GPU, TF32 rounds a row by itself otherwise than the same row among others.
     with jax.default_matmul_precision("highest"):
         found = _rowwise_gap(model, trained, x1, x2)
-    return lambda: _raise_unless_rowwise(*np.asarray(found).tolist())
+
+    def check() -> None:
+        gap, scale, eps, is_finite = np.asarray(found).tolist()
+        if check_inputs is not None and not is_finite:
+            check_inputs()
+        _raise_unless_rowwise(gap, scale, eps)
+
+    return check
 
 
 def _raise_unless_rowwise(gap: float, scale: float, eps: float) -> None:
@@ -270,7 +312,8 @@ def _raise_unless_rowwise(gap: float, scale: float, eps: float) -> None:
 
 
 @jit_network
-def _rowwise_gap(model: Model, trained: PyTree, x1: Array, x2: Array | None) -> Float[Array, "3"]:
+def _rowwise_gap(model: Model, trained: PyTree, x1: Array, x2: Array | None) -> Float[Array, "4"]:
+    is_finite = jnp.all(jnp.isfinite(x1)) & (x2 is None or jnp.all(jnp.isfinite(x2)))
     x = x1[: x1.shape[0] : max(x1.shape[0] // 3, 1)][:4]  # a few samples, spread over the rows
     x = x if x2 is None else jnp.concatenate([x, x2[-1:].astype(x.dtype)])
     # Beside the parameters: at a start whose halves cancel the outputs are rounding, no scale.
@@ -278,7 +321,8 @@ def _rowwise_gap(model: Model, trained: PyTree, x1: Array, x2: Array | None) -> 
     together, alone = model.batch(trained, x), model.batch(trained, x[:1])
     scale = jnp.max(jnp.abs(together))
     eps = jnp.asarray(jnp.finfo(scale.dtype).eps, scale.dtype)
-    return jnp.stack([jnp.max(jnp.abs(together[0] - alone[0])), scale, eps])
+    gap = jnp.max(jnp.abs(together[0] - alone[0]))
+    return jnp.stack([gap, scale, eps, is_finite.astype(scale.dtype)])
 
 
 def _beside(leaf: Array) -> Array:
