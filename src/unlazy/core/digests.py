@@ -9,6 +9,7 @@ Whoever needs these rules traces a derivative; `Digest.rules` says where there a
 
 import dataclasses
 import enum
+import functools
 import hashlib
 import os
 import re
@@ -26,9 +27,13 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 _OF_JAX = os.path.dirname(jax.__file__)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type, np.dtype)
+_OFTEN = frozenset((bool, int, float, str, type(None)))  # found sooner than by `isinstance`
 
 # The contents of arrays of JAX by their identity: they cannot change, and a large one is read once.
 _CONTENTS: dict[int, tuple[weakref.ref, str]] = {}
+# The digests of inner programs without arrays of NumPy. JAX keeps those of a function that is
+# compiled by `jax.jit`, and hands out the same objects at the next trace.
+_PROGRAMS: "weakref.WeakKeyDictionary[Any, Digest]" = weakref.WeakKeyDictionary()
 
 
 class Rule(NamedTuple):
@@ -60,24 +65,30 @@ def digest(closed: ClosedJaxpr) -> Digest:
     return Digest(value, frozenset(rules))
 
 
+@functools.lru_cache(maxsize=4096)
+def _name(kind: Any) -> str:
+    """The text of a shape or a dtype: there are few, and NumPy takes long to write them."""
+    return str(kind)
+
+
 def _joined(parts: Iterator[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _program(
-    jaxpr: Jaxpr, consts: Sequence[Any], rules: set[Rule], known: dict[int, str]
+    jaxpr: Jaxpr, consts: Sequence[Any], rules: set[Rule], known: dict[int, Digest]
 ) -> Iterator[str]:
     """The parts of a program: its variables are numbered in the order in which they appear."""
     numbers: dict[Any, int] = {}
 
     def read(atom: Any) -> str:
         if isinstance(atom, Literal):
-            return f"{atom.aval}={_contents(np.asarray(atom.val))}"
+            return f"{_name(atom.aval)}={_contents(np.asarray(atom.val))}"
         return str(numbers[atom])
 
     for variable in (*jaxpr.constvars, *jaxpr.invars):
         numbers[variable] = len(numbers)
-        yield str(variable.aval)
+        yield _name(variable.aval)
     yield from map(_contents, consts)
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
@@ -88,7 +99,7 @@ def _program(
     yield from map(read, jaxpr.outvars)
 
 
-def _parameters(eqn: JaxprEqn, rules: set[Rule], known: dict[int, str]) -> Iterator[str]:
+def _parameters(eqn: JaxprEqn, rules: set[Rule], known: dict[int, Digest]) -> Iterator[str]:
     parameters = eqn.params
     if eqn.primitive.name.startswith(("custom_jvp_call", "custom_vjp_call")):
         program = parameters.get("call_jaxpr")
@@ -102,20 +113,20 @@ def _parameters(eqn: JaxprEqn, rules: set[Rule], known: dict[int, str]) -> Itera
         yield _written(parameters[name], rules, known)
 
 
-def _written(value: Any, rules: set[Rule], known: dict[int, str]) -> str:
+def _written(value: Any, rules: set[Rule], known: dict[int, Digest]) -> str:
     """A parameter of an operation as text that is the same for equal values."""
-    if isinstance(value, _PLAIN):
+    if type(value) in _OFTEN or isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, tuple | list | set | frozenset):
         parts = [_written(part, rules, known) for part in value]
         return repr(sorted(parts) if isinstance(value, set | frozenset) else parts)
     if isinstance(value, ClosedJaxpr | Jaxpr):
-        # One inner program may be called many times. Its digest is good for this trace only:
-        # NumPy's arrays among its constants may change.
+        # One inner program may be called many times. Where there are arrays of NumPy among its
+        # constants, which may change, its digest is good for this trace only.
         if id(value) not in known:
-            inner, consts = (value, ()) if isinstance(value, Jaxpr) else (value.jaxpr, value.consts)
-            known[id(value)] = _joined(_program(inner, consts, rules, known))
-        return known[id(value)]
+            known[id(value)] = _PROGRAMS.get(value) or _of_inner(value, known)
+        rules |= known[id(value)].rules
+        return known[id(value)].value
     if isinstance(value, jax.Array | np.ndarray | np.generic):
         return _contents(value)
     if isinstance(value, Mapping):
@@ -127,6 +138,31 @@ def _written(value: Any, rules: set[Rule], known: dict[int, str]) -> str:
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return f"{type(value).__qualname__} {_written(fields, rules, known)}"
     return _ADDRESS.sub("", repr(value))
+
+
+def _of_inner(value: ClosedJaxpr | Jaxpr, known: dict[int, Digest]) -> Digest:
+    rules: set[Rule] = set()
+    inner, consts = (value, ()) if isinstance(value, Jaxpr) else (value.jaxpr, value.consts)
+    found = Digest(_joined(_program(inner, consts, rules, known)), frozenset(rules))
+    if all(isinstance(const, jax.Array) for const in _constants(value)):
+        _PROGRAMS[value] = found
+    return found
+
+
+def _constants(value: Any) -> Iterator[Any]:
+    """All constants of a program and of those that it carries."""
+    if isinstance(value, ClosedJaxpr):
+        yield from value.consts
+        value = value.jaxpr
+    if isinstance(value, Jaxpr):
+        for eqn in value.eqns:
+            for part in eqn.params.values():
+                yield from _constants(part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _constants(part)
+    elif isinstance(value, np.ndarray):
+        yield value
 
 
 def _contents(array: Any) -> str:
@@ -149,7 +185,7 @@ def _on_host(array: jax.Array) -> np.ndarray:
 
 
 def _of_entries(array: np.ndarray) -> str:
-    head = f"{array.dtype} {array.shape} "
+    head = f"{_name(array.dtype)} {array.shape} "
     if array.size <= 1:
         return head + array.tobytes().hex()
     entries = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
