@@ -30,9 +30,32 @@ def test_compiled_function_is_written_out_once(monkeypatch):
     f = jax.jit(lambda x: jnp.sin(x) + 1)
     first, programs = program_of(f, X), written(monkeypatch)
     assert program_of(f, X) == first
+    assert not programs
+    program_of(lambda x: f(x), X)
     assert len(programs) == 1  # that around it
     assert program_of(jax.jit(lambda x: jnp.sin(x) + 2), X) != first
-    assert len(programs) > 2
+
+
+def test_compiled_function_is_traced_once_for_each_kind_of_arguments():
+    traces = []
+
+    @jax.jit
+    def f(w, x):
+        traces.append((x.shape, x.dtype))
+        return x @ w["W"]
+
+    w, row = {"W": jnp.eye(3)}, jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    first = program_of(f, w, row)
+    assert program_of(f, w, row) == first
+    assert len(traces) == 1
+    assert program_of(f, w, jax.ShapeDtypeStruct((5, 3), jnp.float32)) != first
+    assert len(traces) == 2
+
+
+def test_numbers_among_the_arguments_of_a_compiled_function_count():
+    f = jax.jit(lambda w, x: x * w["scale"])
+    assert program_of(f, {"scale": 2.0}, X) == program_of(f, {"scale": 2.0}, X)
+    assert program_of(f, {"scale": 2.0}, X) != program_of(f, {"scale": 3.0}, X)
 
 
 def test_array_of_numpy_that_changes_in_place():

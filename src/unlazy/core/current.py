@@ -18,10 +18,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from unlazy.core.digests import digest
 
 _PACKAGE = __name__.split(".")[0]
+_COMPILED = type(jax.jit(lambda: 0))
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -135,8 +137,8 @@ def program_of(function: Any, *arguments: Any) -> Hashable:
     call, leaves = _flat(function, arguments)
     digests, known = [], set()
     try:
+        closed = _kept(function, arguments, len(leaves)) or jax.make_jaxpr(call)(*leaves)
         while True:
-            closed = jax.make_jaxpr(call)(*leaves)
             found = digest(closed)
             digests.append(found.value)
             new = found.rules - known
@@ -145,8 +147,16 @@ def program_of(function: Any, *arguments: Any) -> Hashable:
             # A custom derivative shows only where it is taken; it may use others in turn.
             known |= new
             call = _derivative(call, leaves, reverse=any(rule.reverse for rule in known))
+            closed = jax.make_jaxpr(call)(*leaves)
     except Exception:  # whatever it is, the call that is about to follow says it better
         return _Unequalled()
+
+
+def _kept(function: Any, arguments: tuple, arrays: int) -> ClosedJaxpr | None:
+    """The trace that JAX keeps of a function under `jax.jit`, where all it is given are arrays."""
+    if not isinstance(function, _COMPILED) or len(jax.tree.leaves(arguments)) != arrays:
+        return None
+    return function.trace(*arguments).jaxpr
 
 
 class _Unequalled:

@@ -60,9 +60,7 @@ def digest(closed: ClosedJaxpr) -> Digest:
     Raises:
         UnknownValueError: a constant belongs to a transformation that is under way.
     """
-    rules: set[Rule] = set()
-    value = _joined(_program(closed.jaxpr, closed.consts, rules, {}))
-    return Digest(value, frozenset(rules))
+    return _PROGRAMS.get(closed) or _of_inner(closed, {})
 
 
 @functools.lru_cache(maxsize=4096)

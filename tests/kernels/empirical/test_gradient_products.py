@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from unlazy.core.jaxprs import trace
+from unlazy.core.jaxprs import read, trace
 from unlazy.kernels import empirical_ntk, empirical_ntk_diagonal, empirical_ntk_traced
 from unlazy.kernels.empirical import features, gradient_products
 from unlazy.kernels.empirical.gradient_products import (
@@ -97,7 +97,7 @@ def test_backward_pass_is_within_its_bound(f, of_weight, of_input, rounding, get
         def rule(k, step, operands):
             return product(operands) if k == place else step(*operands)
 
-        return program.run([w, x], rule)[program.results[0]]
+        return read(program.run([w, x], rule), program.results[0])
 
     out, pull = jax.vjp(partial(run, lambda both: product_with_weight(step, side, both)), w, x)
     np.testing.assert_array_equal(out, f(w, x))
