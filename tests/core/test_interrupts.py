@@ -203,14 +203,17 @@ def test_a_real_figure_ends_with_130_wherever_the_interrupt_lands(tmp_path):
     words = ["run", "arora2019/figure1", "--preset", "smoke", "--force", "--out", str(tmp_path)]
 
     def wait(child):
-        time.sleep(rng.uniform(0.5, 3.5))
+        time.sleep(rng.uniform(0.5, 2.5))  # later it may be over: it takes 4 s, and 3 the next time
         assert child.poll() is None
 
     for _ in range(20):
         command = [sys.executable, "-c", code, *words]
-        ended = interrupted(command, wait, UNLAZY_CACHE=str(tmp_path / "cache"))
-        assert ended[0] == 130
-        assert ended[1].startswith("unlazy: interrupted")
+        ended, line = interrupted(command, wait, UNLAZY_CACHE=str(tmp_path / "cache"))
+        if ended == -signal.SIGINT:  # the run was over: Python had put its handlers away
+            assert line.startswith("[4/4]")
+            continue
+        assert ended == 130
+        assert line.startswith("unlazy: interrupted")
 
 
 def test_work_aside_gives_its_result_or_its_error():
