@@ -41,14 +41,17 @@ def test_long_sums_of_positive_terms_keep_their_digits():
 
 
 def test_which_products_are_made_there(monkeypatch):
-    assert is_on_host(jnp.zeros((2, 3, 3000)))
-    assert not is_on_host(jnp.zeros((2, 3, 1000)))  # short
-    assert not is_on_host(jnp.zeros((2, 9000), jnp.bfloat16))
+    few = jnp.zeros((100, 3, 3000))
+    assert is_on_host(few, traced=True)  # 100 rows of 9000 columns
+    assert not is_on_host(few, traced=False)  # 300 rows of 3000
+    assert not is_on_host(jnp.zeros((300, 3, 9000)), traced=False)  # many
+    assert not is_on_host(few[:, :, :1000], traced=True)  # short
+    assert not is_on_host(few.astype(jnp.bfloat16), traced=True)
     seen = []
-    jax.jit(lambda g: seen.append(is_on_host(g)))(jnp.zeros((2, 9000)))
+    jax.jit(lambda g: seen.append(is_on_host(g, traced=True)))(few)
     assert seen == [False]  # not known yet
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert not is_on_host(jnp.zeros((2, 9000)))
+    assert not is_on_host(few, traced=True)
 
 
 def network(w, x):

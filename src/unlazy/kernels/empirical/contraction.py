@@ -29,17 +29,33 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 
 def cross(one: Features, two: Features, *, traced: bool) -> Array:
     """The kernel between two sets of samples: (n1, n2) if traced, else (n1, n2, c, c)."""
-    K = _tile(one, two, traced)
+    long = _on_host(one, two, traced)
+    if not long:
+        return _cross(one, two, traced)
+    one_rest, two_rest = _without(one, long), _without(two, long)
+    terms: list[Any] = [_product_on_host(one.flat[k], two.flat[k], traced) for k in long]
+    if any(map(len, one_rest)):
+        terms.append(_compiled(one_rest, two_rest, traced))
+    return _outputs_last(jnp.asarray(_sum(terms)), traced)
+
+
+@jit_untuned
+def _cross(one: Features, two: Features, traced: bool) -> Array:
+    return _outputs_last(contracted(one, two, traced), traced)
+
+
+def _outputs_last(K: Array, traced: bool) -> Array:
     return K if traced else jnp.transpose(K, (0, 2, 1, 3))
 
 
 def symmetric(parts: Sequence[Features], *, traced: bool) -> Array:
     """The kernel of all samples of the parts, symmetric to the last bit."""
-    if any(map(is_on_host, parts[0].flat)):
-        pairs = itertools.combinations_with_replacement(parts, 2)
-        tiles = [_tile(one, two, traced) for one, two in pairs]
-    else:
-        tiles = _upper_tiles(parts, traced)
+    long = _on_host(parts[0], parts[0], traced) if len(parts) == 1 else []
+    rest = [_without(of, long) for of in parts]
+    tiles = _upper_tiles(rest, traced) if any(map(len, rest[0])) else []
+    if long:
+        terms = [_product_on_host(parts[0].flat[k], parts[0].flat[k], traced) for k in long]
+        tiles = [jnp.asarray(_sum([*terms, *tiles]))]
     return _mirrored(tiles, traced)
 
 
@@ -55,18 +71,15 @@ def diagonal(of: Features) -> Float[Array, "n c c"]:
     return (total + jnp.swapaxes(total, 1, 2)) / 2
 
 
-def _tile(one: Features, two: Features, traced: bool) -> Array:
-    """The sum as in `contracted`; that over the columns of long gradients is taken on the host."""
-    long = [k for k, g in enumerate(one.flat) if is_on_host(g)]
-    terms: list[Any] = [
-        _on_host(one.flat[k], one.flat[k] if two is one else two.flat[k], traced) for k in long
-    ]
-    if len(long) < len(one.flat) + len(one.outer):
-        terms.append(_compiled(_without(one, long), _without(two, long), traced))
-    return jnp.asarray(_sum(terms))
+def _on_host(one: Features, two: Features, traced: bool) -> list[int]:
+    """Which gradients are multiplied on the host."""
+    pairs = enumerate(zip(one.flat, two.flat, strict=True))
+    return [k for k, both in pairs if all(is_on_host(g, traced=traced) for g in both)]
 
 
-def _on_host(g1: Float[Array, "n1 c p"], g2: Float[Array, "n2 c p"], traced: bool) -> np.ndarray:
+def _product_on_host(
+    g1: Float[Array, "n1 c p"], g2: Float[Array, "n2 c p"], traced: bool
+) -> np.ndarray:
     if traced:
         return product_on_host(g1, g2)
     (n1, c, p), n2 = g1.shape, len(g2)
