@@ -30,9 +30,9 @@ T = TypeVar("T")
 def looped(body: Callable[P, T]) -> Callable[P, T]:
     """The body of a loop, with its convolutions in the order of axes that is fast in loops.
 
-    It is traced first, derivatives included, and cannot be differentiated itself where it holds an
-    operation with a derivative of its own. Arguments and results are pytrees of arrays. Does
-    nothing on an accelerator.
+    It is traced first, with all derivatives that it takes. A derivative of it that is taken later
+    is right, but its convolutions are in other orders again. Arguments and results are pytrees of
+    arrays. Does nothing on an accelerator.
     """
 
     @functools.wraps(body)

@@ -4,7 +4,7 @@
 `eqx.filter_jit` waits for the device at the end of each call, to turn errors of the run into
 readable ones. A computation of several programs then pays for the host between each two of them.
 On one H200 a kernel of 50 samples that keeps the device busy for 0.13 ms took 6.8 ms; without
-waiting, and traced while the device computes (`guesses`), it takes 4.3 ms.
+waiting, and traced while the device computes (`guesses`), it took 4.3 ms.
 """
 
 import functools
