@@ -48,6 +48,15 @@ class Digest(NamedTuple):
 
     value: str
     rules: frozenset[Rule]
+    may_change: bool = False  # whether an array of NumPy is among the constants
+
+
+@dataclasses.dataclass
+class _Found:
+    """What is met while a program is written out."""
+
+    rules: set[Rule] = dataclasses.field(default_factory=set)
+    may_change: bool = False
 
 
 class UnknownValueError(Exception):
@@ -74,7 +83,7 @@ def _joined(parts: Iterator[str]) -> str:
 
 
 def _program(
-    jaxpr: Jaxpr, consts: Sequence[Any], rules: set[Rule], known: dict[int, Digest]
+    jaxpr: Jaxpr, consts: Sequence[Any], found: _Found, known: dict[int, Digest]
 ) -> Iterator[str]:
     """The parts of a program: its variables are numbered in the order in which they appear."""
     numbers: dict[Any, int] = {}
@@ -87,80 +96,69 @@ def _program(
     for variable in (*jaxpr.constvars, *jaxpr.invars):
         numbers[variable] = len(numbers)
         yield _name(variable.aval)
+    found.may_change |= any(isinstance(const, np.ndarray) for const in consts)
     yield from map(_contents, consts)
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
         yield from map(read, eqn.invars)
-        yield from _parameters(eqn, rules, known)
+        yield from _parameters(eqn, found, known)
         for variable in eqn.outvars:
             numbers[variable] = len(numbers)
     yield from map(read, jaxpr.outvars)
 
 
-def _parameters(eqn: JaxprEqn, rules: set[Rule], known: dict[int, Digest]) -> Iterator[str]:
+def _parameters(eqn: JaxprEqn, found: _Found, known: dict[int, Digest]) -> Iterator[str]:
     parameters = eqn.params
     if eqn.primitive.name.startswith(("custom_jvp_call", "custom_vjp_call")):
         program = parameters.get("call_jaxpr")
         where = getattr(getattr(program, "jaxpr", program), "debug_info", None)
         source = str(getattr(where, "func_src_info", None))
         if f" at {_OF_JAX}" not in source:
-            rules.add(Rule(source, eqn.primitive.name.startswith("custom_vjp")))
+            found.rules.add(Rule(source, eqn.primitive.name.startswith("custom_vjp")))
         parameters = {"call": program}
     for name in sorted(parameters):
         yield name
-        yield _written(parameters[name], rules, known)
+        yield _written(parameters[name], found, known)
 
 
-def _written(value: Any, rules: set[Rule], known: dict[int, Digest]) -> str:
+def _written(value: Any, found: _Found, known: dict[int, Digest]) -> str:
     """A parameter of an operation as text that is the same for equal values."""
     if type(value) in _OFTEN or isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, tuple | list | set | frozenset):
-        parts = [_written(part, rules, known) for part in value]
+        parts = [_written(part, found, known) for part in value]
         return repr(sorted(parts) if isinstance(value, set | frozenset) else parts)
     if isinstance(value, ClosedJaxpr | Jaxpr):
         # One inner program may be called many times. Where there are arrays of NumPy among its
         # constants, which may change, its digest is good for this trace only.
         if id(value) not in known:
             known[id(value)] = _PROGRAMS.get(value) or _of_inner(value, known)
-        rules |= known[id(value)].rules
-        return known[id(value)].value
+        inner = known[id(value)]
+        found.rules |= inner.rules
+        found.may_change |= inner.may_change
+        return inner.value
     if isinstance(value, jax.Array | np.ndarray | np.generic):
+        found.may_change |= isinstance(value, np.ndarray)
         return _contents(value)
     if isinstance(value, Mapping):
-        pairs = ((repr(key), _written(part, rules, known)) for key, part in value.items())
+        pairs = ((repr(key), _written(part, found, known)) for key, part in value.items())
         return repr(sorted(pairs))
     if isinstance(value, types.FunctionType):  # of the host: it reads its surroundings when it runs
         return f"{value.__qualname__} {hash(value.__code__)}"
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return f"{type(value).__qualname__} {_written(fields, rules, known)}"
+        return f"{type(value).__qualname__} {_written(fields, found, known)}"
     return _ADDRESS.sub("", repr(value))
 
 
 def _of_inner(value: ClosedJaxpr | Jaxpr, known: dict[int, Digest]) -> Digest:
-    rules: set[Rule] = set()
+    found = _Found()
     inner, consts = (value, ()) if isinstance(value, Jaxpr) else (value.jaxpr, value.consts)
-    found = Digest(_joined(_program(inner, consts, rules, known)), frozenset(rules))
-    if all(isinstance(const, jax.Array) for const in _constants(value)):
-        _PROGRAMS[value] = found
-    return found
-
-
-def _constants(value: Any) -> Iterator[Any]:
-    """All constants of a program and of those that it carries."""
-    if isinstance(value, ClosedJaxpr):
-        yield from value.consts
-        value = value.jaxpr
-    if isinstance(value, Jaxpr):
-        for eqn in value.eqns:
-            for part in eqn.params.values():
-                yield from _constants(part)
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _constants(part)
-    elif isinstance(value, np.ndarray):
-        yield value
+    text = _joined(_program(inner, consts, found, known))
+    made = Digest(text, frozenset(found.rules), found.may_change)
+    if not made.may_change:
+        _PROGRAMS[value] = made
+    return made
 
 
 def _contents(array: Any) -> str:

@@ -7,12 +7,10 @@ in float32 they leave the fastest units of a GPU idle. With $x = h + l$, where h
 $$x w \approx h h' + (h l' + l h'),$$
 
 three products in TF32 leave out $l l'$, at most $2^{-22}$ of $x w$; the units' own sums are off by
-$10^{-6}$ to $5 \times 10^{-6}$ of the norm of the result. On one H200, gradients of convolutions
-with respect to their inputs take half the time so (2000 images: 11 in place of 22 ms for five
-layers), in one product in TF32 a quarter, off by $3 \times 10^{-4}$.
-
-The gradients of the weights, which are rounded to 16 bits anyway before they meet each other, are
-products of bfloat16, as in `long_products`: 6.4 in place of 16.7 ms.
+$10^{-6}$ to $5 \times 10^{-6}$ of the norm of the result, where one product in TF32 is off by
+$3 \times 10^{-4}$. The gradients of the weights, which are rounded to 16 bits anyway before they
+meet each other, are products of bfloat16, as in `long_products`. On one H200 the traced kernel of a
+CNN at 200 images and 10 outputs takes 34 ms so, and 54 in float32.
 """
 
 import functools
@@ -28,7 +26,7 @@ from jaxtyping import Array, Float
 from unlazy.core.jaxprs import Step
 from unlazy.kernels.row_products import halves
 
-# Samples from which on gradients are rounded: kernels of fewer wait for the host.
+# Samples from which on gradients are rounded: those of fewer stay in full float32.
 MANY_ROWS = 128
 _BITS_OF_TF32 = 10  # after the first one
 _FIRST_WITH_TF32 = 8.0  # "compute capability" of GPUs
